@@ -1,0 +1,5 @@
+"""Build, check, train and see Transformers."""
+
+from importlib.metadata import version
+
+__version__ = version("limelight")

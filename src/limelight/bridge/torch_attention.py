@@ -1,0 +1,74 @@
+"""torch.nn.MultiheadAttention: its projection matrices, and its weights in our module and back.
+
+`torch.nn` keeps the query, key and value projections in one `in_proj_weight` of shape (3D, D), one
+third each: `in_proj_weight[1]` is one row of the first, not "W_k".
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from limelight.nn import MultiHeadAttention
+from limelight.nn.errors import wrong
+
+PROJECTIONS = ("query", "key", "value", "output")
+
+
+def projections(module: nn.MultiheadAttention | MultiHeadAttention) -> dict[str, Tensor]:
+    """The whole W_q, W_k, W_v and W_o, by "query", "key", "value", "output": x @ W.T projects x."""
+    if isinstance(module, MultiHeadAttention):
+        weights = [getattr(module, name).weight for name in PROJECTIONS]
+    elif not isinstance(module, nn.MultiheadAttention):
+        allowed = "torch.nn.MultiheadAttention or limelight.nn.MultiHeadAttention"
+        raise wrong("module", f"a {type(module).__name__}", allowed)
+    elif module.in_proj_weight is None:  # keys or values of another width
+        inputs = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        weights = [*inputs, module.out_proj.weight]
+    else:
+        weights = [*module.in_proj_weight.chunk(3), module.out_proj.weight]
+    return {name: weight.detach() for name, weight in zip(PROJECTIONS, weights, strict=True)}
+
+
+def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
+    if theirs.kdim != theirs.vdim:
+        raise wrong("module", f"made with kdim={theirs.kdim}, vdim={theirs.vdim}", "one width for both")
+    if theirs.bias_k is not None or theirs.add_zero_attn:
+        raise wrong("module", "made with add_bias_kv or add_zero_attn", "neither of them")
+    bias = theirs.in_proj_bias is not None
+    ours = MultiHeadAttention(
+        theirs.embed_dim, theirs.num_heads, memory_width=theirs.kdim, dropout=theirs.dropout, bias=bias
+    )
+    _copy(theirs, ours.to(theirs.out_proj.weight))
+    return ours
+
+
+def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    theirs = nn.MultiheadAttention(
+        ours.width,
+        ours.heads,
+        dropout=ours.dropout,
+        bias=ours.output.bias is not None,
+        kdim=ours.memory_width,
+        vdim=ours.memory_width,
+        batch_first=True,
+    )
+    _copy(ours, theirs.to(ours.output.weight))
+    return theirs
+
+
+def _copy(source: Any, target: Any) -> None:
+    for read in (projections, _biases):
+        for name, view in read(target).items():  # what is written into a view arrives
+            view.copy_(read(source)[name])
+
+
+def _biases(module: Any) -> dict[str, Tensor]:
+    if isinstance(module, MultiHeadAttention):
+        biases = [getattr(module, name).bias for name in PROJECTIONS]
+    elif module.in_proj_bias is not None:
+        biases = [*module.in_proj_bias.chunk(3), module.out_proj.bias]
+    else:
+        biases = [None]
+    if biases[0] is None:
+        return {}
+    return {name: bias.detach() for name, bias in zip(PROJECTIONS, biases, strict=True)}

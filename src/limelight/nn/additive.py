@@ -1,0 +1,50 @@
+"""Additive attention, the way the first neural translators looked at their source."""
+
+from torch import Tensor, nn
+
+from limelight.nn.attention import additive, masked_softmax
+from limelight.nn.errors import check_axes, check_size
+from limelight.nn.tap import Tap
+
+
+class AdditiveAttention(nn.Module):
+    """The mean of the memory weighted by softmax(vᵀ tanh(W_q q + W_m m)) (Bahdanau et al. 2015)."""
+
+    def __init__(self, query_width: int, memory_width: int, width: int) -> None:
+        super().__init__()
+        self.query_width = check_size("query_width", query_width)
+        self.memory_width = check_size("memory_width", memory_width)
+        self.width = check_size("width", width)
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.memory = nn.Linear(memory_width, width, bias=False)
+        self.vector = nn.Linear(width, 1, bias=False)
+        self.weights = Tap()
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        *,
+        keys: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, Q), (B, S, M), (B|1, T|1, S) -> (B, T, M)
+
+        `keys` is what `project` made of the memory: a decoder that asks again at every step passes
+        it back instead of paying for it each time.
+        """
+        check_axes("queries", queries, "(B, T, Q)", self.query_width)
+        keys_BSA = self.project(memory) if keys is None else keys
+        weights_BTS = masked_softmax(self.score(queries, keys_BSA), mask)
+        if self.weights.watched:
+            self.weights(weights_BTS.unsqueeze(1))  # one head
+        return weights_BTS @ memory
+
+    def project(self, memory: Tensor) -> Tensor:
+        """(B, S, M) -> (B, S, A)"""
+        check_axes("memory", memory, "(B, S, M)", self.memory_width)
+        return self.memory(memory)
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, T, Q), (B, S, A) -> (B, T, S)"""
+        return additive(self.query(queries), keys, self.vector.weight[0])

@@ -1,0 +1,160 @@
+"""The mathematics of attention: pure functions, any leading axes, nothing remembered."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from limelight.nn.errors import check_dropout, check_floating, wrong
+from limelight.nn.masks import causal_mask, check_mask
+
+Score = Callable[[Tensor, Tensor], Tensor]
+
+# Up to so many keys the explicit softmax is as fast as the fused kernel or faster on CPUs, and its
+# weights are too few to weigh anything: bench/README.md has the figures.
+FEW_KEYS = 64
+
+
+def dot(queries: Tensor, keys: Tensor) -> Tensor:
+    """(..., T, K), (..., S, K) -> (..., T, S)"""
+    return queries @ keys.transpose(-2, -1)
+
+
+def scaled_dot(queries: Tensor, keys: Tensor) -> Tensor:
+    """(..., T, K), (..., S, K) -> (..., T, S)
+
+    QKᵀ/√K: without the root, wider heads have steeper softmaxes (Vaswani et al. 2017, section 3.2.1).
+    """
+    # The queries are scaled because they are smaller than the scores.
+    return dot(queries / math.sqrt(queries.shape[-1]), keys)
+
+
+def additive(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    """(..., T, A), (..., S, A), (A) -> (..., T, S)
+
+    vᵀ tanh(q + k) of queries and keys that were projected already (Bahdanau et al. 2015, A.1.2).
+    """
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
+
+
+def gaussian(queries: Tensor, keys: Tensor, width: float = 1.0) -> Tensor:
+    """(..., T, K), (..., S, K) -> (..., T, S)
+
+    −‖q − k‖² / 2w²: pooled with it, attention is Nadaraya–Watson kernel regression.
+    """
+    return -(queries.unsqueeze(-2) - keys.unsqueeze(-3)).square().sum(-1) / (2 * width**2)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """(..., T, S), (..., T|1, S) -> (..., T, S)
+
+    Softmax over the keys that may be attended to; a row that has none is exactly zero.
+    """
+    check_floating("scores", scores)
+    if mask is None:
+        return scores.softmax(-1)
+    check_mask(mask, scores.shape, "(..., T, S)")
+    some = mask.any(-1, keepdim=True)
+    # A row of nothing but -inf would be NaN, and so would its gradient: it gets zeros instead.
+    floor = torch.zeros_like(some, dtype=scores.dtype).masked_fill(some, -math.inf)
+    return torch.where(mask, scores, floor).softmax(-1).masked_fill(~some, 0.0)
+
+
+def attention_weights(
+    queries: Tensor, keys: Tensor, mask: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
+
+    softmax(QKᵀ/√K), the weights themselves (Vaswani et al. 2017, equation 1).
+    """
+    _check(queries, keys, mask)
+    return masked_softmax(scaled_dot(queries, keys), _allowed(queries, keys, mask, causal))
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
+
+    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by the fused
+    kernel: it never holds the T × S weights (torch has none with dropout on CPUs). `causal` lines up
+    the last query with the last key.
+    """
+    _check(queries, keys, mask)
+    if values.shape[:-1] != keys.shape[:-1]:
+        raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
+    check_dropout(dropout)
+    if queries.is_cpu and keys.shape[-2] <= FEW_KEYS:
+        weights = attention_weights(queries, keys, mask, causal=causal)
+        return F.dropout(weights, dropout) @ values
+    square = queries.shape[-2] == keys.shape[-2]
+    if causal and square and mask is None:
+        return _fused(queries, keys, values, None, dropout, causal=True)
+    allowed = _allowed(queries, keys, mask, causal)
+    if allowed is None:
+        return _fused(queries, keys, values, None, dropout)
+    # Not every backend of the kernel is free of NaN where a row may attend to nothing: such a row
+    # attends to everything, and its output is dropped.
+    some = allowed.any(-1, keepdim=True)
+    return _fused(queries, keys, values, allowed | ~some, dropout).masked_fill(~some, 0.0)
+
+
+def pool(query: Tensor, keys: Tensor, values: Tensor, score: Score, mask: Tensor | None = None) -> Tensor:
+    """(..., T, Q), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
+
+    The mean of `values`, weighted by the softmax of any score: `dot`, `scaled_dot`, `gaussian`, an
+    `AdditiveAttention`'s `score`, or a function of your own that maps queries and keys to (..., T, S).
+    """
+    return masked_softmax(score(query, keys), mask) @ values
+
+
+def _check(queries: Tensor, keys: Tensor, mask: Tensor | None) -> None:
+    check_floating("queries", queries)
+    if queries.dim() < 2:
+        raise wrong("queries", f"of shape {tuple(queries.shape)}", "(..., T, K)")
+    lead, width = queries.shape[:-2], queries.shape[-1]
+    if keys.dim() != queries.dim() or keys.shape[:-2] != lead or keys.shape[-1] != width:
+        allowed = f"{tuple(lead)} + (S, {width}), as the queries"
+        raise wrong("keys", f"of shape {tuple(keys.shape)}", allowed)
+    if mask is not None:
+        check_mask(mask, (*lead, queries.shape[-2], keys.shape[-2]), "(..., T, S)")
+
+
+def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
+    """The mask and the causal mask in one; None where everything may be attended to."""
+    size = queries.shape[-2]
+    past = keys.shape[-2] - size
+    if not causal:
+        return mask
+    if past < 0:
+        raise wrong("keys", f"{keys.shape[-2]} long", f"at least {size} for causal queries")
+    if size == 1:  # the last query may attend to every key
+        return mask
+    triangle = causal_mask(size, past, device=queries.device)
+    triangle = triangle.reshape((1,) * (queries.dim() - 2) + triangle.shape[1:])
+    return triangle if mask is None else mask & triangle
+
+
+def _fused(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor | None,
+    dropout: float,
+    causal: bool = False,
+) -> Tensor:
+    """F.scaled_dot_product_attention, with the four axes that its lean kernels insist on."""
+    lead = (1,) * (4 - queries.dim())
+    queries, keys, values = (x.reshape(lead + x.shape) for x in (queries, keys, values))
+    if allowed is not None:
+        allowed = allowed.reshape(lead + allowed.shape)
+    out = F.scaled_dot_product_attention(queries, keys, values, allowed, dropout_p=dropout, is_causal=causal)
+    return out.reshape(out.shape[len(lead) :])

@@ -1,0 +1,151 @@
+"""The blocks of encoder and decoder. Where the norm stands is decided here and nowhere else."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from limelight.nn.cache import Cache, KeyValues
+from limelight.nn.errors import wrong
+from limelight.nn.feedforward import FeedForward
+from limelight.nn.multihead import MultiHeadAttention
+from limelight.nn.packing import Packing
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class PostNorm(nn.Module):
+    """norm(x + f(x)), as in the paper (Vaswani et al. 2017, section 3.1)."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """(..., D) -> (..., D)"""
+        return self.norm(x + self.dropout(sublayer(x)))
+
+    @staticmethod
+    def closing(width: int) -> nn.Module:
+        """What a stack of such blocks ends with: each block has left its output normed."""
+        return nn.Identity()
+
+
+class PreNorm(nn.Module):
+    """x + f(norm(x)): the sum stays untouched from end to end (Xiong et al. 2020)."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """(..., D) -> (..., D)"""
+        return x + self.dropout(sublayer(self.norm(x)))
+
+    @staticmethod
+    def closing(width: int) -> nn.Module:
+        """What a stack of such blocks ends with: the sum was never normed."""
+        return nn.LayerNorm(width)
+
+
+RESIDUALS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
+
+
+def residual(norm: str) -> type[PostNorm] | type[PreNorm]:
+    """The residual connection with its norm where `norm` says."""
+    if norm not in RESIDUALS:
+        raise wrong("norm", repr(norm), " or ".join(map(repr, RESIDUALS)))
+    return RESIDUALS[norm]
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        norm: str = "post",
+    ) -> None:
+        super().__init__()
+        Residual = residual(norm)
+        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.self_residual = Residual(width, dropout)
+        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feedforward_residual = Residual(width, dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """(B, T, D), (B|1, T|1, T) -> (B, T, D)
+
+        With a `packing`, x and the result are its (N, D) real tokens.
+        """
+
+        def attend_to_itself(x: Tensor) -> Tensor:
+            return self.self_attention(x, mask=mask, causal=causal, packing=packing)
+
+        x = self.self_residual(x, attend_to_itself)
+        return self.feedforward_residual(x, self.feedforward)
+
+
+class DecoderBlock(nn.Module):
+    """Causal self-attention, cross-attention to a memory, then feed-forward."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        norm: str = "post",
+    ) -> None:
+        super().__init__()
+        Residual = residual(norm)
+        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.self_residual = Residual(width, dropout)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.cross_residual = Residual(width, dropout)
+        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feedforward_residual = Residual(width, dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | KeyValues,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        *,
+        cache: Cache | None = None,
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
+    ) -> Tensor:
+        """(B, T, D), (B, S, D), (B|1, T|1, T), (B|1, T|1, S) -> (B, T, D)
+
+        Causal always, in training and in evaluation. With a `cache`, x follows what it holds. With
+        packings, x, the result and the memory are real tokens.
+        """
+
+        def attend_to_itself(x: Tensor) -> Tensor:
+            return self.self_attention(x, mask=mask, causal=True, cache=cache, packing=packing)
+
+        def attend_to_memory(x: Tensor) -> Tensor:
+            return self.cross_attention(
+                x, memory, memory_mask, packing=packing, memory_packing=memory_packing
+            )
+
+        x = self.self_residual(x, attend_to_itself)
+        x = self.cross_residual(x, attend_to_memory)
+        return self.feedforward_residual(x, self.feedforward)

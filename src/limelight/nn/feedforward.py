@@ -1,0 +1,27 @@
+"""The position-wise network."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from limelight.nn.errors import check_size, wrong
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """W₂ f(W₁ x + b₁) + b₂, for each position by itself (Vaswani et al. 2017, equation 2)."""
+
+    def __init__(self, width: int, hidden: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise wrong("activation", repr(activation), " or ".join(map(repr, ACTIVATIONS)))
+        self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden))
+        self.contract = nn.Linear(hidden, width)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)"""
+        return self.contract(self.dropout(self.activation(self.expand(x))))

@@ -1,0 +1,59 @@
+"""Which position may attend to which.
+
+Every mask in this library is boolean, **True means "may attend"**, and has as many axes as what it
+is laid over: nothing is guessed from a shape that could mean two things.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from limelight.nn.errors import wrong
+
+
+def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Tensor:
+    """(B) -> (B, 1, S)
+
+    True where a position is real: the first `lengths` of `size` (by default the longest length).
+    Lengths of shape (B, T) give each query its own number of keys: (B, T, S).
+    """
+    lengths = torch.as_tensor(lengths)
+    if not lengths.numel():
+        lengths = lengths.long()  # torch.tensor([]) is a float: an empty batch has no type
+    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
+        raise wrong("lengths", f"of type {lengths.dtype}", "whole numbers")
+    if lengths.dim() not in (1, 2):
+        raise wrong("lengths", f"of shape {tuple(lengths.shape)}", "(B) or (B, T)")
+    longest = int(lengths.max()) if lengths.numel() else 0
+    size = longest if size is None else size
+    if longest > size or (lengths < 0).any():
+        raise wrong("lengths", f"from {int(lengths.min())} to {longest}", f"0 to size={size}")
+    if lengths.dim() == 1:
+        lengths = lengths.unsqueeze(1)
+    return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
+
+
+def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None) -> Tensor:
+    """-> (1, T, S)
+
+    True on and below the diagonal, where S = past + T: query t may attend to the `past` keys that
+    came before the first query, and to keys up to its own.
+    """
+    if size < 0 or past < 0:
+        raise wrong("size, past", f"({size}, {past})", "whole numbers from 0 on")
+    return torch.ones(1, size, past + size, dtype=torch.bool, device=device).tril(past)
+
+
+def check_mask(mask: Tensor, shape: Sequence[int], axes: str) -> None:
+    """Refuse a mask that is not boolean or does not lie over `shape`, axis by axis."""
+    if mask.dtype != torch.bool:
+        raise wrong("mask", f"of type {mask.dtype}", "torch.bool, True where it may attend")
+    fits = mask.dim() == len(shape) and all(
+        size in (1, whole) for size, whole in zip(mask.shape, shape, strict=True)
+    )
+    if not fits:
+        hint = f"{axes} = {tuple(shape)}, each axis whole or 1"
+        if mask.dim() == 2 and len(shape) == 3:
+            hint += "; write mask[None] for a (T, S) mask, mask[:, None] for a (B, S) mask"
+        raise wrong("mask", f"of shape {tuple(mask.shape)}", hint)

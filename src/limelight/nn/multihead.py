@@ -1,0 +1,96 @@
+"""Multi-head attention, over the sequence itself or over a memory."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from limelight.nn.attention import attend, attention_weights
+from limelight.nn.cache import Cache, KeyValues
+from limelight.nn.errors import check_axes, check_dropout, check_size, wrong
+from limelight.nn.masks import check_mask
+from limelight.nn.packing import Packing
+from limelight.nn.tap import Tap
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head₁ … head_H) W_o, where head_h = attention(X W_q, M W_k, M W_v) on its own K columns
+    (Vaswani et al. 2017, section 3.2.2)."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        memory_width: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if check_size("width", width) % check_size("heads", heads):
+            raise wrong("heads", heads, f"a divisor of width={width}")
+        memory_width = width if memory_width is None else check_size("memory_width", memory_width)
+        self.width, self.heads, self.memory_width = width, heads, memory_width
+        self.dropout = check_dropout(dropout)
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key = nn.Linear(memory_width, width, bias=bias)
+        self.value = nn.Linear(memory_width, width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
+        self.weights = Tap()
+        for projection in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(projection.weight)
+            if bias:
+                nn.init.zeros_(projection.bias)
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Tensor | KeyValues | None = None,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        cache: Cache | None = None,
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
+    ) -> Tensor:
+        """(B, T, D), (B, S, M), (B|1, T|1, S) -> (B, T, D)
+
+        Self-attention without `memory`. What `project` made may stand in the memory's place. With a
+        `cache`, the queries follow what the cache holds. With a `packing`, the queries and the
+        result are its (N, D) real tokens; `memory_packing` says the same of the memory.
+        """
+        check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
+        if memory is None:
+            memory, memory_packing = queries, packing
+        if not isinstance(memory, KeyValues):
+            memory = self.project(memory, memory_packing)
+        if cache is not None:
+            memory = cache.append(memory)
+        q_BHTK = self._split(self.query(queries), packing)
+        if mask is not None:
+            shape = (q_BHTK.shape[0], q_BHTK.shape[2], memory.keys.shape[2])
+            check_mask(mask, shape, "(B, T, S)")
+            mask = mask.unsqueeze(1)
+        mixed_BTD = self._mix(q_BHTK, memory, mask, causal).transpose(1, 2).flatten(2)
+        return self.output(packing.take(mixed_BTD) if packing else mixed_BTD)
+
+    def project(self, memory: Tensor, packing: Packing | None = None) -> KeyValues:
+        """(B, S, M) -> (B, H, S, K), (B, H, S, K)
+
+        Keys and values of a memory, for when the same memory is attended to more than once.
+        """
+        check_axes("memory", memory, "(N, M)" if packing else "(B, S, M)", self.memory_width)
+        keys, values = self.key(memory), self.value(memory)
+        return KeyValues(self._split(keys, packing), self._split(values, packing))
+
+    def _split(self, x: Tensor, packing: Packing | None) -> Tensor:
+        """(B, T, D) -> (B, H, T, K)"""
+        x_BTD = packing.pad(x) if packing else x
+        batch, length, width = x_BTD.shape
+        return x_BTD.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+    def _mix(self, q_BHTK: Tensor, memory: KeyValues, mask: Tensor | None, causal: bool) -> Tensor:
+        """Fused unless watched."""
+        dropout = self.dropout if self.training else 0.0
+        if not self.weights.watched:
+            return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
+        weights_BHTS = self.weights(attention_weights(q_BHTK, memory.keys, mask, causal=causal))
+        return F.dropout(weights_BHTS, dropout) @ memory.values

@@ -1,0 +1,58 @@
+"""Where a token stands: attention itself cannot tell."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from limelight.nn.errors import check_axes, check_size, wrong
+
+
+def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
+    """-> (T, D)
+
+    Row p holds sin(p/10000^(2i/D)) at 2i and cos of the same at 2i + 1, for the positions from
+    `start` on (Vaswani et al. 2017, section 3.5).
+    """
+    position_T = torch.arange(start, start + length, device=device, dtype=torch.float32)
+    even = torch.arange(0, width, 2, device=device, dtype=torch.float32)
+    angle = position_T.unsqueeze(1) * torch.exp(even * (-math.log(10000.0) / width))
+    # An odd width ends on a sine: the last cosine has no column.
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width]
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds fixed waves: any length, nothing to learn, nothing to store."""
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width = check_size("width", width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """(B, T, D) -> (B, T, D)
+
+        `start` is the position of the first token: a decoder's cache length.
+        """
+        check_axes("x", x, "(B, T, D)", self.width)
+        waves_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
+        return self.dropout(x + waves_TD.to(x.dtype))
+
+
+class LearnedPositions(nn.Module):
+    """Adds a learned vector per position, for the first `length` positions."""
+
+    def __init__(self, width: int, length: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width = check_size("width", width)
+        self.table = nn.Parameter(torch.empty(check_size("length", length), width))
+        self.dropout = nn.Dropout(dropout)
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """(B, T, D) -> (B, T, D)"""
+        check_axes("x", x, "(B, T, D)", self.width)
+        end = start + x.shape[1]
+        if end > len(self.table):
+            raise wrong("x", f"{end} positions long", f"up to the {len(self.table)} learned ones")
+        return self.dropout(x + self.table[start:end])

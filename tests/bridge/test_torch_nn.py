@@ -1,0 +1,150 @@
+import pytest
+import torch
+from support import EXACT, HIDDEN, B, D, H, K, S, T, goes_red
+from torch import nn
+
+from limelight.bridge import from_torch, projections, to_torch
+from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention, causal_mask
+from limelight.view import watch
+
+M = 13
+NEAR = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def check_projections(read, module: nn.Module, widths: dict[str, int]) -> None:
+    """Whole matrices with which attention can be computed by hand, to the module's own result."""
+    weights = read(module)
+    assert {name: tuple(w.shape) for name, w in weights.items()} == {
+        name: (D, width) for name, width in widths.items()
+    }
+    x, memory = torch.randn(T, D), torch.randn(S, widths["key"])
+    heads = []
+    for h in range(H):
+        rows = slice(h * K, (h + 1) * K)
+        q, k, v = (
+            inputs @ weights[name][rows].T
+            for inputs, name in ((x, "query"), (memory, "key"), (memory, "value"))
+        )
+        heads.append((q @ k.T / K**0.5).softmax(-1) @ v)
+    by_hand = torch.cat(heads, -1) @ weights["output"].T
+    if isinstance(module, nn.MultiheadAttention):
+        output = module(x, memory, memory)[0]
+    else:
+        output = module(x[None], memory[None])[0]
+    torch.testing.assert_close(by_hand, output, **NEAR)
+
+
+@pytest.mark.parametrize("memory_width", [D, M], ids=["one width", "two widths"])
+@pytest.mark.parametrize("whose", ["torch's", "ours"])
+def test_projections_are_the_four_whole_matrices(memory_width: int, whose: str) -> None:
+    if whose == "ours":
+        module: nn.Module = MultiHeadAttention(D, H, memory_width=memory_width)
+    else:
+        module = nn.MultiheadAttention(D, H, kdim=memory_width, vdim=memory_width)
+    widths = {"query": D, "key": memory_width, "value": memory_width, "output": D}
+    check_projections(projections, module, widths)
+
+    def rows_for_matrices(module: nn.Module) -> dict[str, torch.Tensor]:
+        weights = projections(module)
+        return {**weights, "key": weights["query"][1:2]}
+
+    def mixed_up(module: nn.Module) -> dict[str, torch.Tensor]:
+        weights = projections(module)
+        return {**weights, "value": weights["key"]}
+
+    goes_red(check_projections, rows_for_matrices, module, widths)
+    goes_red(check_projections, mixed_up, module, widths)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("memory_width", [D, M])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_comes_over_from_torch(bias: bool, memory_width: int, batch_first: bool) -> None:
+    theirs = nn.MultiheadAttention(
+        D, H, bias=bias, kdim=memory_width, vdim=memory_width, batch_first=batch_first
+    )
+    if bias:
+        nn.init.normal_(theirs.in_proj_bias)
+        nn.init.normal_(theirs.out_proj.bias)
+    ours = from_torch(theirs)
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, memory_width)
+    turned = (x, memory, memory) if batch_first else [t.transpose(0, 1) for t in (x, memory, memory)]
+    expected, expected_weights = theirs(*turned, average_attn_weights=False)
+    with watch(ours) as seen:
+        output = ours(x, memory)
+    torch.testing.assert_close(output, expected if batch_first else expected.transpose(0, 1), **NEAR)
+    torch.testing.assert_close(seen["weights"][0], expected_weights, **NEAR)
+
+
+OURS = [
+    lambda: MultiHeadAttention(D, H),
+    lambda: MultiHeadAttention(D, H, memory_width=M, bias=False, dropout=0.25),
+    lambda: EncoderBlock(D, H, HIDDEN, activation="gelu", dropout=0.25, norm="pre"),
+    lambda: DecoderBlock(D, H, HIDDEN),
+    lambda: Encoder(3, D, H, HIDDEN, norm="pre"),
+    lambda: Decoder(2, D, H, HIDDEN, norm="post").eval().double(),
+]
+
+
+@pytest.mark.parametrize("make", OURS)
+def test_there_and_back_again_is_the_same_to_the_bit(make) -> None:
+    ours = make()
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter)
+    back = from_torch(to_torch(ours))
+    assert str(back) == str(ours)
+    assert back.training == ours.training
+    for (name, mine), (other_name, other) in zip(
+        ours.state_dict().items(), back.state_dict().items(), strict=True
+    ):
+        assert name == other_name
+        torch.testing.assert_close(other, mine, **EXACT)
+        assert other.data_ptr() != mine.data_ptr()
+
+
+def test_a_converted_stack_shows_what_torchs_hides() -> None:
+    theirs = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(D, H, HIDDEN, batch_first=True), 2, norm=nn.LayerNorm(D)
+    ).eval()
+    ours = from_torch(theirs)
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
+    with watch(ours) as seen:
+        output = ours(x, memory)
+    torch.testing.assert_close(output, theirs(x, memory, tgt_mask=~causal_mask(T)[0]), **NEAR)
+    assert seen["blocks.1.cross_attention.weights"][0].shape == (B, H, T, S)
+
+
+def test_layers_without_biases_come_over() -> None:
+    theirs = nn.TransformerEncoderLayer(
+        D, H, HIDDEN, bias=False, batch_first=True, activation=nn.GELU()
+    ).eval()
+    x = torch.randn(B, T, D)
+    torch.testing.assert_close(from_torch(theirs)(x), theirs(x), **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: projections(nn.Linear(2, 3)), "module is a Linear; allowed: torch.nn.MultiheadAttention or"),
+        (
+            lambda: from_torch(nn.Linear(2, 3)),
+            "module is a Linear; allowed: an attention, a Transformer layer",
+        ),
+        (lambda: to_torch(nn.Linear(2, 3)), "module is a Linear; allowed: an attention, a block"),
+        (
+            lambda: from_torch(nn.MultiheadAttention(D, H, kdim=2, vdim=3)),
+            "kdim=2, vdim=3; allowed: one width",
+        ),
+        (
+            lambda: from_torch(nn.MultiheadAttention(D, H, add_zero_attn=True)),
+            "add_zero_attn; allowed: neither",
+        ),
+        (
+            lambda: from_torch(nn.TransformerEncoderLayer(D, H, activation=nn.GELU("tanh"))),
+            "activation is GELU.*allowed: relu or gelu",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

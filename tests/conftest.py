@@ -1,0 +1,7 @@
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _same_seed_for_every_test() -> None:
+    torch.manual_seed(1)

@@ -1,0 +1,74 @@
+import pytest
+import torch
+from support import EXACT, B, S, T, gradients, random_mask
+
+from limelight.nn import AdditiveAttention, padding_mask
+from limelight.view import watch
+
+Q, M, A = 11, 13, 17
+
+
+@pytest.fixture
+def attention() -> AdditiveAttention:
+    return AdditiveAttention(Q, M, A)
+
+
+def test_it_follows_bahdanaus_formula(attention: AdditiveAttention) -> None:
+    queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), random_mask(B, T, S)
+    output = attention(queries, memory, mask)
+    for b in range(B):
+        for t in range(T):
+            energies = torch.stack(
+                [
+                    attention.vector.weight[0]
+                    @ (attention.query.weight @ queries[b, t] + attention.memory.weight @ memory[b, s]).tanh()
+                    for s in range(S)
+                ]
+            )
+            allowed = mask[b, t]
+            context = energies[allowed].softmax(0) @ memory[b, allowed]
+            torch.testing.assert_close(output[b, t], context, rtol=1e-5, atol=1e-6)
+
+
+def test_keys_projected_once_give_the_same(attention: AdditiveAttention) -> None:
+    queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), padding_mask([7, 2, 4])
+    keys = attention.project(memory)
+    steps = [attention(queries[:, t : t + 1], memory, mask, keys=keys) for t in range(T)]
+    torch.testing.assert_close(torch.cat(steps, 1), attention(queries, memory, mask), rtol=1e-5, atol=1e-6)
+
+
+def test_its_tap_shows_one_head(attention: AdditiveAttention) -> None:
+    queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), padding_mask([7, 2, 4])
+    with watch(attention) as seen:
+        output = attention(queries, memory, mask)
+    (weights,) = seen["weights"]
+    assert weights.shape == (B, 1, T, S)
+    torch.testing.assert_close(weights[:, 0] @ memory, output)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, T))
+    torch.testing.assert_close(attention(queries, memory, mask), output, **EXACT)
+
+
+def test_padding_changes_nothing_and_gets_no_gradient(attention: AdditiveAttention) -> None:
+    queries, mask = torch.randn(B, T, Q), padding_mask([7, 2, 0])
+    memory = torch.randn(B, S, M, requires_grad=True)
+    output = attention(queries, memory, mask)
+    other = torch.where(mask.transpose(1, 2), memory, 1000.0)
+    torch.testing.assert_close(attention(queries, other, mask), output, rtol=0, atol=1e-6)
+    (slope,) = gradients(output, memory)
+    assert slope[~mask[:, 0]].eq(0).all()
+    assert slope[mask[:, 0]].ne(0).all()
+    assert output[2].eq(0).all()
+
+
+def test_every_parameter_gets_a_gradient(attention: AdditiveAttention) -> None:
+    attention(torch.randn(B, T, Q), torch.randn(B, S, M)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.ne(0).any() for p in attention.parameters())
+
+
+def test_wrong_inputs_are_refused_by_name(attention: AdditiveAttention) -> None:
+    with pytest.raises(ValueError, match=r"queries is of shape \(3, 5, 13\); allowed: \(B, T, Q\)"):
+        attention(torch.randn(B, T, M), torch.randn(B, S, M))
+    with pytest.raises(ValueError, match=r"memory is of shape \(3, 7, 11\); allowed: \(B, S, M\)"):
+        attention(torch.randn(B, T, Q), torch.randn(B, S, Q))
+    with pytest.raises(ValueError, match="width is 0"):
+        AdditiveAttention(Q, M, 0)

@@ -1,0 +1,183 @@
+"""The first docstring line of every public tensor function, held against a real call."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from support import HIDDEN, B, D, H, K, S, T, goes_red
+from torch import Tensor, nn
+
+import limelight.nn
+from limelight.nn import (
+    AdditiveAttention,
+    Cache,
+    Decoder,
+    DecoderBlock,
+    Encoder,
+    EncoderBlock,
+    FeedForward,
+    KeyValues,
+    LearnedPositions,
+    MultiHeadAttention,
+    Packing,
+    PatchEmbedding,
+    SinusoidalPositions,
+    Tap,
+    padding_mask,
+    scaled_dot,
+)
+from limelight.nn.blocks import PostNorm, PreNorm
+
+M, Q, A, W = 13, 17, 19, 23
+
+
+def shapes_of(side: str) -> list[list[str]]:
+    """Of "(B, T|1), (D)": ["B", "T|1"] and ["D"]."""
+    return [[axis.strip() for axis in shape.split(",")] for shape in re.findall(r"\(([^)]*)\)", side)]
+
+
+def bind(axes: list[str], shape: torch.Size, sizes: dict[str, int]) -> None:
+    """Hold one shape against its axes; a letter that is new here takes the size that it meets."""
+    if "..." in axes:
+        where = axes.index("...")
+        names = [f"...{i}" for i in range(len(shape) - len(axes) + 1)]
+        # Leading axes may be 1 in a mask; they are the same in everything else.
+        axes = axes[:where] + [f"{name}|1" for name in names] + axes[where + 1 :]
+    assert len(axes) == len(shape), f"{axes} is not {tuple(shape)}"
+    for axis, size in zip(axes, shape, strict=True):
+        name, _, alternative = axis.partition("|")
+        if name.isdigit():
+            assert size == int(name), f"{axes} is not {tuple(shape)}"
+        elif not (alternative and size == int(alternative)):
+            assert sizes.setdefault(name, size) == size, f"{axis} is {sizes[name]}, not {size}"
+
+
+def check_arrow(function: Callable[..., Any], *arguments: Any) -> None:
+    line = (inspect.getdoc(function) or "").splitlines()[0]
+    assert "->" in line, f"no arrow line: {line!r}"
+    before, after = line.split("->")
+    expected, given = shapes_of(before), [a for a in arguments if a is None or isinstance(a, Tensor)]
+    assert len(given) == len(expected), f"{line!r} has another number of tensors than the call"
+    sizes: dict[str, int] = {}
+    for axes, tensor in zip(expected, given, strict=True):
+        if tensor is not None:
+            bind(axes, tensor.shape, sizes)
+    result = function(*arguments)
+    results = result if isinstance(result, tuple) else (result,)
+    for axes, tensor in zip(shapes_of(after), results, strict=True):
+        bind(axes, tensor.shape, sizes)
+
+
+def floats(*shape: int) -> Tensor:
+    return torch.randn(shape)
+
+
+def mask(*shape: int) -> Tensor:
+    return torch.ones(shape, dtype=torch.bool)
+
+
+def started(decoder: Decoder) -> Callable[[Tensor], Tensor]:
+    cache = decoder.start(floats(B, S, D), capacity=T)
+
+    def step(x: Tensor) -> Tensor:
+        return decoder.step(x, cache)
+
+    step.__doc__ = Decoder.step.__doc__
+    return step
+
+
+PACKING = Packing(padding_mask([5, 2, 3]))
+
+CASES: dict[str, tuple[Any, ...]] = {
+    "padding_mask": (limelight.nn.padding_mask, torch.tensor([2, 0, 7])),
+    "causal_mask": (limelight.nn.causal_mask, T, 2),
+    "dot": (limelight.nn.dot, floats(2, B, T, K), floats(2, B, S, K)),
+    "scaled_dot": (limelight.nn.scaled_dot, floats(B, T, K), floats(B, S, K)),
+    "additive": (limelight.nn.additive, floats(B, T, A), floats(B, S, A), floats(A)),
+    "gaussian": (limelight.nn.gaussian, floats(B, T, K), floats(B, S, K)),
+    "masked_softmax": (limelight.nn.masked_softmax, floats(2, B, T, S), mask(2, 1, 1, S)),
+    "attention_weights": (limelight.nn.attention_weights, floats(B, T, K), floats(B, S, K), mask(1, T, S)),
+    "attend": (limelight.nn.attend, floats(B, T, K), floats(B, S, K), floats(B, S, W), mask(B, 1, S)),
+    "pool": (limelight.nn.pool, floats(B, T, K), floats(B, S, K), floats(B, S, W), scaled_dot, mask(B, T, S)),
+    "sinusoids": (limelight.nn.sinusoids, T, D),
+    "AdditiveAttention.forward": (
+        AdditiveAttention(Q, M, A).forward, floats(B, T, Q), floats(B, S, M), mask(B, 1, S),
+    ),
+    "AdditiveAttention.project": (AdditiveAttention(Q, M, A).project, floats(B, S, M)),
+    "AdditiveAttention.score": (AdditiveAttention(Q, M, A).score, floats(B, T, Q), floats(B, S, A)),
+    "MultiHeadAttention.forward": (
+        MultiHeadAttention(D, H, memory_width=M).forward, floats(B, T, D), floats(B, S, M), mask(1, T, S),
+    ),
+    "MultiHeadAttention.project": (MultiHeadAttention(D, H, memory_width=M).project, floats(B, S, M)),
+    "Tap.forward": (Tap().forward, floats(B, H, T, S)),
+    "Packing.take": (PACKING.take, floats(B, T, D)),
+    "Packing.pad": (PACKING.pad, floats(10, D)),
+    "SinusoidalPositions.forward": (SinusoidalPositions(D).forward, floats(B, T, D)),
+    "LearnedPositions.forward": (LearnedPositions(D, S).forward, floats(B, T, D)),
+    "FeedForward.forward": (FeedForward(D, HIDDEN).forward, floats(B, T, D)),
+    "PostNorm.forward": (PostNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
+    "PreNorm.forward": (PreNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
+    "EncoderBlock.forward": (EncoderBlock(D, H, HIDDEN).forward, floats(B, T, D), mask(B, 1, T)),
+    "DecoderBlock.forward": (
+        DecoderBlock(D, H, HIDDEN).forward, floats(B, T, D), floats(B, S, D), mask(B, T, T), mask(B, 1, S),
+    ),
+    "Encoder.forward": (Encoder(2, D, H, HIDDEN).forward, floats(B, T, D), mask(B, 1, T)),
+    "Decoder.forward": (
+        Decoder(2, D, H, HIDDEN).forward, floats(B, T, D), floats(B, S, D), mask(B, 1, T), mask(B, 1, S),
+    ),
+    "Decoder.step": (started(Decoder(2, D, H, HIDDEN)), floats(B, T, D)),
+    "PatchEmbedding.forward": (PatchEmbedding(3, 2, D).forward, floats(B, 3, 6, 10)),
+}  # fmt: skip
+
+# What takes or gives something else than tensors; each has a test of its own in its file.
+OTHER = {"Decoder.start", "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
+         "Tap.watching"}  # fmt: skip
+
+
+def public_tensor_functions() -> Iterator[str]:
+    for name in [*limelight.nn.__all__, "PostNorm", "PreNorm"]:
+        thing = getattr(limelight.nn, name, None) or getattr(limelight.nn.blocks, name)
+        if not inspect.isclass(thing):
+            yield name
+            continue
+        for method, function in vars(thing).items():
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{name}.{method}"
+
+
+@pytest.mark.parametrize("name", sorted(set(public_tensor_functions()) - OTHER))
+def test_the_arrow_line_is_true(name: str) -> None:
+    check_arrow(*CASES[name])
+
+
+def test_the_check_catches_a_false_arrow_line() -> None:
+    def swapped(x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D, T)"""
+        return x
+
+    def axis_too_many(x: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)"""
+        return x
+
+    def two_sizes_for_one_letter(x: Tensor, y: Tensor) -> Tensor:
+        """(B, T, D), (B, T, D) -> (B, T, D)"""
+        return x
+
+    def no_arrow(x: Tensor) -> Tensor:
+        """The same."""
+        return x
+
+    x = floats(B, T, D)
+    goes_red(check_arrow, swapped, x)
+    goes_red(check_arrow, axis_too_many, x)
+    goes_red(check_arrow, two_sizes_for_one_letter, x, floats(B, S, D))
+    goes_red(check_arrow, no_arrow, x)
+
+
+def test_the_exceptions_exist() -> None:
+    assert set(public_tensor_functions()) >= OTHER
+    assert issubclass(KeyValues, tuple)
+    assert not issubclass(Cache, nn.Module)

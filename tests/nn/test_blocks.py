@@ -1,0 +1,130 @@
+import pytest
+import torch
+from support import DTYPES, HIDDEN, MANY, B, D, H, S, T, assert_same, goes_red, gradients
+from torch import Tensor, nn
+
+from limelight.bridge import from_torch
+from limelight.nn import DecoderBlock, EncoderBlock, causal_mask, padding_mask
+
+NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+BLOCKS = pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
+
+
+def options(norm: str, activation: str, dtype: torch.dtype) -> dict:
+    return {
+        "d_model": D,
+        "nhead": H,
+        "dim_feedforward": HIDDEN,
+        "dropout": 0.0,
+        "activation": activation,
+        "norm_first": norm == "pre",
+        "batch_first": True,
+        "dtype": dtype,
+    }
+
+
+def roughen(layer: nn.Module) -> nn.Module:
+    """Norms and biases that are not born equal, so that two of them cannot be swapped unseen."""
+    for name, parameter in layer.named_parameters():
+        if "norm" in name or "bias" in name:
+            nn.init.uniform_(parameter, 0.5, 1.5)
+    return layer
+
+
+def compare(outputs: tuple[Tensor, Tensor], inputs: list[Tensor]) -> None:
+    ours, theirs = outputs
+    assert_same(ours, theirs)
+    for our, their in zip(gradients(ours, *inputs), gradients(theirs, *inputs), strict=True):
+        assert_same(our, their)
+
+
+@DTYPES
+@NORMS
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("length", [T, MANY], ids=["few keys", "many keys"])
+def test_an_encoder_block_equals_torchs_layer(
+    dtype: torch.dtype, norm: str, activation: str, length: int
+) -> None:
+    theirs = roughen(nn.TransformerEncoderLayer(**options(norm, activation, dtype)))
+    ours = from_torch(theirs)
+    x = torch.randn(B, length, D, dtype=dtype, requires_grad=True)
+    mask = padding_mask([length, 1, 3], length)
+    compare((ours(x), theirs(x)), [x])
+    compare((ours(x, mask), theirs(x, src_key_padding_mask=~mask[:, 0])), [x])
+    compare((ours(x, causal=True), theirs(x, src_mask=~causal_mask(length)[0])), [x])
+    goes_red(compare, (ours(x), theirs(x, src_key_padding_mask=~mask[:, 0])), [x])
+    ours.self_residual.norm, ours.feedforward_residual.norm = theirs.norm2, theirs.norm1
+    goes_red(compare, (ours(x), theirs(x)), [x])
+
+
+@DTYPES
+@NORMS
+@pytest.mark.parametrize("length", [T, MANY], ids=["few keys", "many keys"])
+def test_a_decoder_block_equals_torchs_layer(dtype: torch.dtype, norm: str, length: int) -> None:
+    theirs = roughen(nn.TransformerDecoderLayer(**options(norm, "relu", dtype)))
+    ours = from_torch(theirs)
+    x = torch.randn(B, length, D, dtype=dtype, requires_grad=True)
+    memory = torch.randn(B, length + 2, D, dtype=dtype, requires_grad=True)
+    mask, memory_mask = padding_mask([length, 2, 3], length), padding_mask([1, length + 2, 4])
+    future = ~causal_mask(length)[0]
+    compare((ours(x, memory), theirs(x, memory, tgt_mask=future)), [x, memory])
+    expected = theirs(
+        x,
+        memory,
+        tgt_mask=future,
+        tgt_key_padding_mask=~mask[:, 0],
+        memory_key_padding_mask=~memory_mask[:, 0],
+    )
+    compare((ours(x, memory, mask, memory_mask), expected), [x, memory])
+    goes_red(compare, (ours(x, memory, mask), expected), [x, memory])
+
+
+@NORMS
+@BLOCKS
+def test_each_sublayer_has_its_own_norm_and_every_parameter_learns(block: type, norm: str) -> None:
+    module = block(D, H, HIDDEN, norm=norm)
+    norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
+    assert len(norms) == (2 if block is EncoderBlock else 3)
+    inputs = (
+        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
+    )
+    module(*inputs).square().sum().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        # A bias of the keys moves all scores of a row alike, so softmax cannot see it.
+        assert name.endswith("key.bias") or parameter.grad.ne(0).any(), name
+
+
+@BLOCKS
+def test_post_norm_leaves_normed_outputs_and_pre_norm_a_plain_sum(block: type) -> None:
+    inputs = (
+        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
+    )
+    post = block(D, H, HIDDEN, norm="post")(*inputs)
+    torch.testing.assert_close(post.mean(-1), torch.zeros(B, T), rtol=0, atol=1e-5)
+    pre = block(D, H, HIDDEN, norm="pre")
+    for parameter in pre.parameters():
+        nn.init.zeros_(parameter)
+    torch.testing.assert_close(pre(*inputs), inputs[0], rtol=0, atol=0)
+
+
+@BLOCKS
+def test_dropout_acts_in_training_only(block: type) -> None:
+    module = block(D, H, HIDDEN, dropout=0.5)
+    inputs = (
+        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
+    )
+    assert not torch.equal(module(*inputs), module(*inputs))
+    module.eval()
+    assert torch.equal(module(*inputs), module(*inputs))
+
+
+@BLOCKS
+def test_an_unknown_norm_is_refused_by_name(block: type) -> None:
+    with pytest.raises(ValueError, match="norm is 'middle'; allowed: 'post' or 'pre'"):
+        block(D, H, HIDDEN, norm="middle")
+
+
+def test_names_read_well_in_a_state_dict() -> None:
+    names = set(DecoderBlock(D, H, HIDDEN).state_dict())
+    assert {"cross_attention.query.weight", "self_residual.norm.weight", "feedforward.expand.bias"} <= names

@@ -1,0 +1,40 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from support import HIDDEN, B, D, T, gradients
+
+from limelight.nn import FeedForward
+
+
+@pytest.mark.parametrize(("name", "function"), [("relu", F.relu), ("gelu", F.gelu)])
+def test_it_is_two_layers_with_a_bend_between(name: str, function) -> None:
+    network = FeedForward(D, HIDDEN, activation=name)
+    x = torch.randn(B, T, D)
+    hidden = function(x @ network.expand.weight.T + network.expand.bias)
+    assert hidden.shape[-1] == HIDDEN
+    torch.testing.assert_close(network(x), hidden @ network.contract.weight.T + network.contract.bias)
+
+
+def test_each_position_is_by_itself() -> None:
+    x = torch.randn(B, T, D, requires_grad=True)
+    output = FeedForward(D, HIDDEN)(x)
+    for t in range(T):
+        (slope,) = gradients(output[:, t], x)
+        others = torch.arange(T) != t
+        assert slope[:, others].eq(0).all()
+        assert slope[:, t].ne(0).any()
+
+
+def test_dropout_acts_in_training_only() -> None:
+    network = FeedForward(D, HIDDEN, dropout=0.5)
+    x = torch.randn(B, T, D)
+    assert not torch.equal(network(x), network(x))
+    network.eval()
+    assert torch.equal(network(x), network(x))
+
+
+def test_an_unknown_activation_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="activation is 'swish'; allowed: 'relu' or 'gelu'"):
+        FeedForward(D, HIDDEN, activation="swish")
+    with pytest.raises(ValueError, match="hidden is 0; allowed"):
+        FeedForward(D, 0)

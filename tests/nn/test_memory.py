@@ -1,0 +1,46 @@
+"""Unwatched, no T × S weights exist: seen in the memory that a process of its own needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+LIMIT, WEIGHTS = 100, 256  # MB; 8,192 × 8,192 floats are 256 MB
+
+PROGRAM = """
+import resource, sys, torch
+from contextlib import nullcontext
+from limelight.nn import MultiHeadAttention, padding_mask
+from limelight.view import watch
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+watched, masking = sys.argv[1:]
+options = {"causal": {"causal": True}, "padding": {"mask": padding_mask([5003], 8192)}, "open": {}}[masking]
+attention = MultiHeadAttention(64, 1)
+attention(torch.randn(1, 128, 64))
+x = torch.randn(1, 8192, 64)
+before = peak()
+with watch(attention) if watched == "watched" else nullcontext() as seen:
+    output = attention(x, **options)
+print(peak() - before)
+if seen:
+    assert seen["weights"][0].shape == (1, 1, 8192, 8192)
+    assert abs(seen["weights"][0].sum() - 8192) < 1
+"""
+
+
+def megabytes(*arguments: str) -> float:
+    program = [sys.executable, "-c", PROGRAM, *arguments]
+    return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.parametrize("masking", ["open", "causal", "padding"])
+def test_an_unwatched_forward_holds_no_weights(masking: str) -> None:
+    assert megabytes("unwatched", masking) < LIMIT
+
+
+def test_watched_the_same_call_returns_them() -> None:
+    assert megabytes("watched", "open") > WEIGHTS

@@ -1,0 +1,255 @@
+import math
+
+import pytest
+import torch
+from support import (
+    DTYPES,
+    EXACT,
+    MANY,
+    B,
+    D,
+    H,
+    K,
+    S,
+    T,
+    assert_same,
+    goes_red,
+    gradients,
+    random_mask,
+)
+from torch import Tensor, nn
+
+from limelight.bridge import to_torch
+from limelight.nn import MultiHeadAttention, Packing, causal_mask, padding_mask
+from limelight.view import watch
+
+M = 13
+
+
+def test_projections_start_with_xavier_and_zero_biases() -> None:
+    attention = MultiHeadAttention(D, H, memory_width=M)
+    for projection, columns in ((attention.query, D), (attention.key, M), (attention.output, D)):
+        bound = math.sqrt(6 / (D + columns))
+        assert projection.weight.abs().max() <= bound
+        assert projection.weight.detach().std() == pytest.approx(bound / math.sqrt(3), rel=0.15)
+        assert projection.bias.eq(0).all()
+    assert MultiHeadAttention(D, H, bias=False).output.bias is None
+
+
+def heads_by_hand(attention: MultiHeadAttention, x: Tensor, memory: Tensor) -> Tensor:
+    """Each head alone, from its own rows of W_q, W_k and W_v, in float64; then side by side, times W_o."""
+    attention, x, memory = attention.double(), x.double(), memory.double()
+    heads = []
+    for h in range(H):
+        rows = slice(h * K, (h + 1) * K)
+        q, k, v = (
+            inputs @ linear.weight[rows].T + linear.bias[rows]
+            for inputs, linear in ((x, attention.query), (memory, attention.key), (memory, attention.value))
+        )
+        heads.append((q @ k.transpose(1, 2) / math.sqrt(K)).softmax(-1) @ v)
+    return torch.cat(heads, -1) @ attention.output.weight.T + attention.output.bias
+
+
+def test_a_head_is_attention_on_its_own_columns() -> None:
+    attention = MultiHeadAttention(D, H, memory_width=M)
+    for projection in (attention.query, attention.key, attention.value, attention.output):
+        nn.init.normal_(projection.bias)
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, M)
+    output = attention(x, memory)
+    torch.testing.assert_close(output.double(), heads_by_hand(attention, x, memory), rtol=1e-5, atol=1e-6)
+
+
+@DTYPES
+@pytest.mark.parametrize("cross", [False, True], ids=["self", "cross"])
+@pytest.mark.parametrize("masking", ["open", "padding", "any", "causal"])
+@pytest.mark.parametrize("length", [T, MANY], ids=["few keys", "many keys"])
+def test_values_gradients_and_weights_equal_torchs(
+    dtype: torch.dtype, cross: bool, masking: str, length: int
+) -> None:
+    ours = MultiHeadAttention(D, H, memory_width=M if cross else None).to(dtype)
+    theirs = to_torch(ours)
+    x = torch.randn(B, T if cross else length, D, dtype=dtype, requires_grad=True)
+    memory = torch.randn(B, length + 2, M, dtype=dtype, requires_grad=True) if cross else x
+    size, keys = x.shape[1], memory.shape[1]
+    mask = {
+        "open": None,
+        "padding": padding_mask([keys, 1, 3], keys),
+        "any": random_mask(B, size, keys),
+        "causal": causal_mask(size, keys - size),
+    }[masking]
+    # torch.nn masks are True where attention is forbidden, and want a copy for each head.
+    forbidden = None
+    if mask is not None:
+        forbidden = ~mask.expand(B, size, keys).repeat_interleave(H, 0)
+    expected, expected_weights = theirs(x, memory, memory, attn_mask=forbidden, average_attn_weights=False)
+    inputs = [x, memory] if cross else [x]
+    with watch(ours) as seen:
+        watched = ours(x, memory if cross else None, mask)
+    assert_same(seen["weights"][0], expected_weights)
+    for output in (watched, ours(x, memory if cross else None, mask)):
+        assert_same(output, expected)
+        for our, their in zip(gradients(output, *inputs), gradients(expected, *inputs), strict=True):
+            assert_same(our, their)
+        our_gradients = gradients(output, ours.query.weight, ours.key.weight, ours.value.weight)
+        if cross:
+            their_gradients = gradients(
+                expected, theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight
+            )
+        else:
+            their_gradients = gradients(expected, theirs.in_proj_weight)[0].chunk(3)
+        for our, their in zip(our_gradients, their_gradients, strict=True):
+            assert_same(our, their)
+
+
+def test_causal_is_the_causal_mask() -> None:
+    attention = MultiHeadAttention(D, H)
+    for length in (T, MANY):
+        x = torch.randn(B, length, D)
+        masked = attention(x, mask=causal_mask(length))
+        torch.testing.assert_close(attention(x, causal=True), masked, rtol=1e-5, atol=1e-6)
+
+
+def check_causality(attention) -> None:
+    """Output t has exactly zero gradient to every input after t."""
+    for mode in (True, False):
+        attention.train(mode)
+        for length in (T, MANY):
+            x = torch.randn(B, length, D, requires_grad=True)
+            output = attention(x)
+            for t in range(length):
+                (slope,) = gradients(output[:, t], x)
+                assert slope[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
+                assert slope[:, : t + 1].ne(0).any(-1).all()
+
+
+class Causal(nn.Module):
+    def __init__(self, only_in_training: bool = False) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(D, H)
+        self.only_in_training = only_in_training
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, causal=self.training or not self.only_in_training)
+
+
+def test_a_causal_output_has_no_gradient_to_later_inputs() -> None:
+    check_causality(Causal())
+    goes_red(check_causality, MultiHeadAttention(D, H))
+    goes_red(check_causality, Causal(only_in_training=True))
+
+
+def check_equivariance(function) -> None:
+    x = torch.randn(B, T, D)
+    order = torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(function(x[:, order]), function(x)[:, order], rtol=1e-5, atol=1e-6)
+
+
+def test_attention_without_positions_moves_with_its_inputs() -> None:
+    check_equivariance(MultiHeadAttention(D, H))
+    goes_red(check_equivariance, lambda x: MultiHeadAttention(D, H)(x, causal=True))
+
+
+@pytest.mark.parametrize(("size", "keys"), [(1, 1), (1, S), (S, 1), (T, S), (S, T)])
+@pytest.mark.parametrize("heads", [1, H, D])
+@pytest.mark.parametrize("batch", [0, 1, B])
+def test_odd_shapes_equal_torchs(size: int, keys: int, heads: int, batch: int) -> None:
+    ours = MultiHeadAttention(D, heads)
+    x, memory = torch.randn(batch, size, D), torch.randn(batch, keys, D)
+    output = ours(x, memory)
+    assert output.shape == (batch, size, D)
+    if batch:
+        torch.testing.assert_close(output, to_torch(ours)(x, memory, memory)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_acts_in_training_and_taps_stand_before_it() -> None:
+    attention = MultiHeadAttention(D, H, dropout=0.5)
+    x = torch.randn(B, T, D)
+    assert not torch.equal(attention(x), attention(x))
+    with watch(attention) as seen:
+        first, second = attention(x), attention(x)
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(*seen["weights"], **EXACT)
+    torch.testing.assert_close(seen["weights"][0].sum(-1), torch.ones(B, H, T))
+    attention.eval()
+    torch.testing.assert_close(attention(x), attention(x), **EXACT)
+
+
+@pytest.mark.parametrize("length", [T, MANY], ids=["few keys", "many keys"])
+def test_what_project_made_stands_in_the_memorys_place(length: int) -> None:
+    attention = MultiHeadAttention(D, H, memory_width=M)
+    x, memory, mask = torch.randn(B, T, D), torch.randn(B, length, M), padding_mask([length, 2, 3], length)
+    projected = attention.project(memory)
+    torch.testing.assert_close(attention(x, projected, mask), attention(x, memory, mask), **EXACT)
+
+
+def test_packed_queries_and_memory_give_what_padded_ones_give() -> None:
+    attention = MultiHeadAttention(D, H)
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
+    packing, memory_mask = Packing(padding_mask([5, 2, 3])), padding_mask([1, 7, 4])
+    memory_packing = Packing(memory_mask)
+    packed = attention(
+        packing.take(x),
+        memory_packing.take(memory),
+        memory_mask,
+        packing=packing,
+        memory_packing=memory_packing,
+    )
+    expected = packing.take(attention(x, memory, memory_mask))
+    torch.testing.assert_close(packed, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": 32, "heads": 3}, "heads is 3; allowed: a divisor of width=32"),
+        ({"width": 0, "heads": 1}, "width is 0; allowed: a whole number of at least 1"),
+        ({"width": 32, "heads": -1}, "heads is -1; allowed"),
+        ({"width": 32.0, "heads": 1}, "width is 32.0; allowed"),
+        ({"width": 32, "heads": 2, "memory_width": 0}, "memory_width is 0; allowed"),
+        ({"width": 32, "heads": 2, "dropout": 1.5}, "dropout is 1.5; allowed: at least 0 and less than 1"),
+    ],
+)
+def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
+    width, heads = arguments.pop("width"), arguments.pop("heads")
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(width, heads, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("queries", "memory", "mask", "message"),
+    [
+        (
+            torch.ones(B, T, D, dtype=torch.long),
+            None,
+            None,
+            "queries is of type torch.int64; allowed: floating",
+        ),
+        (
+            torch.ones(B, D),
+            None,
+            None,
+            r"queries is of shape \(3, 22\); allowed: \(B, T, D\) with a last axis of 22",
+        ),
+        (torch.ones(B, T, D + 1), None, None, r"queries is of shape \(3, 5, 23\)"),
+        (torch.ones(B, T, D), torch.ones(B, S, M), None, r"memory is of shape \(3, 7, 13\)"),
+        (
+            torch.ones(B, T, D),
+            None,
+            torch.ones(B, T, dtype=torch.bool),
+            r"mask\[:, None\] for a \(B, S\) mask",
+        ),
+        (
+            torch.ones(B, T, D),
+            None,
+            torch.ones(B, T, S, dtype=torch.bool),
+            r"allowed: \(B, T, S\) = \(3, 5, 5\)",
+        ),
+        (torch.ones(B, T, D), None, torch.ones(B, T, T), "mask is of type torch.float32"),
+        (torch.ones(B, T, D), torch.ones(B + 1, S, D), None, "keys is of shape"),
+    ],
+)
+def test_wrong_inputs_are_refused_by_name(
+    queries: Tensor, memory: Tensor | None, mask: Tensor | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(D, H)(queries, memory, mask)

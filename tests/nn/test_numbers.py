@@ -1,0 +1,180 @@
+"""N1 and N2 of the promises: no NaN whatever the mask, and three ways to one result."""
+
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import DTYPES, MANY, B, D, H, S, T, goes_red, random_mask
+from torch import Tensor
+
+from limelight.nn import MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
+from limelight.view import watch
+
+
+@dataclass(frozen=True)
+class Case:
+    batch: int
+    size: int
+    keys: int
+    kind: str
+    causal: bool
+    seed: int
+
+    def mask(self) -> Tensor | None:
+        torch.manual_seed(self.seed)
+        shape = (self.batch, self.size, self.keys)
+        if self.kind == "lengths":
+            return padding_mask(torch.randint(0, self.keys + 1, (self.batch,)), self.keys)
+        if self.kind == "lengths of each query":
+            return padding_mask(torch.randint(0, self.keys + 1, shape[:2]), self.keys)
+        if self.kind == "random":
+            return torch.rand(shape) < torch.rand(()) * 0.5
+        if self.kind == "nothing":
+            return torch.zeros(shape, dtype=torch.bool)
+        return None
+
+    def whole_mask(self) -> Tensor:
+        mask = self.mask()
+        whole = torch.ones(self.batch, self.size, self.keys, dtype=torch.bool)
+        if mask is not None:
+            whole = whole & mask
+        return whole & causal_mask(self.size, self.keys - self.size) if self.causal else whole
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    size = draw(st.integers(1, 7))
+    keys = draw(st.one_of(st.integers(0, 9), st.integers(MANY - 2, MANY + 2)))
+    return Case(
+        batch=draw(st.integers(1, 3)),
+        size=size,
+        keys=keys,
+        kind=draw(st.sampled_from(["none", "lengths", "lengths of each query", "random", "nothing"])),
+        causal=draw(st.booleans()) and keys >= size,
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )
+
+
+def check_case(attention: MultiHeadAttention, case: Case, dtype: torch.dtype, watched: bool) -> None:
+    """Finite everywhere, in value and gradient; exactly zero where nothing may be attended to."""
+    attention = attention.to(dtype)
+    x = torch.randn(case.batch, case.size, D, dtype=dtype, requires_grad=True)
+    memory = (3 * torch.randn(case.batch, case.keys, D)).to(dtype).requires_grad_()
+    blind = ~case.whole_mask().any(-1)
+    if watched:
+        with watch(attention) as seen:
+            output = attention(x, memory, case.mask(), causal=case.causal)
+        (weights,) = seen["weights"]
+        forbidden = ~case.whole_mask().unsqueeze(1).expand_as(weights)
+        assert weights.isfinite().all()
+        assert weights[forbidden].eq(0).all()
+        sums = weights.float().sum(-1)
+        assert sums.sub((~blind).unsqueeze(1).float()).abs().max() < (
+            1e-5 if dtype == torch.float32 else 2e-2
+        )
+    else:
+        output = attention(x, memory, case.mask(), causal=case.causal)
+    assert output.isfinite().all()
+    assert output[blind].eq(0).all()
+    output.float().square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert x.grad[blind].eq(0).all()
+    # No memory, no gradient of it: torch leaves None or an empty tensor.
+    assert memory.grad is None or memory.grad.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in attention.parameters() if p.grad is not None)
+
+
+@DTYPES
+@pytest.mark.parametrize("watched", [False, True], ids=["fused", "watched"])
+@settings(max_examples=2000, deadline=None, derandomize=True)
+@given(case=cases())
+def test_no_mask_makes_a_nan_and_nothing_attended_is_exactly_zero(
+    dtype: torch.dtype, watched: bool, case: Case
+) -> None:
+    check_case(MultiHeadAttention(D, H), case, dtype, watched)
+
+
+class InfiniteFill(MultiHeadAttention):
+    """The usual softmax over -inf: NaN where nothing is allowed."""
+
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        scores = q @ memory.keys.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return self.weights(weights) @ memory.values
+
+
+class FiniteFill(MultiHeadAttention):
+    """The other usual way: -1e9, which leaves a uniform row where nothing is allowed."""
+
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        scores = q @ memory.keys.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~mask, -1e9).softmax(-1)
+        return self.weights(weights) @ memory.values
+
+
+@DTYPES
+@pytest.mark.parametrize("watched", [False, True], ids=["fused", "watched"])
+@pytest.mark.parametrize("broken", [InfiniteFill, FiniteFill])
+@pytest.mark.parametrize("keys", [S, MANY])
+def test_the_check_for_nan_catches_the_usual_ways(
+    dtype: torch.dtype, watched: bool, broken: type, keys: int
+) -> None:
+    case = Case(batch=2, size=T, keys=keys, kind="nothing", causal=False, seed=1)
+    goes_red(check_case, broken(D, H), case, dtype, watched)
+
+
+def check_three_ways(attention: MultiHeadAttention, length: int, causal: bool) -> None:
+    """fused = watched = float64, within 1e-5; rows of weights sum to 1 or are all 0."""
+    x = torch.randn(B, length, D)
+    mask = random_mask(B, length, length)
+    mask[1, 2] = False
+    with watch(attention) as seen:
+        watched = attention(x, mask=mask, causal=causal)
+    (weights,) = seen["weights"]
+    whole = mask & causal_mask(length) if causal else mask
+    q, k, v = (
+        (x.double() @ linear.weight.double().T + linear.bias.double()).view(B, length, H, -1).transpose(1, 2)
+        for linear in (attention.query, attention.key, attention.value)
+    )
+    exact = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).exp() * whole.unsqueeze(1)
+    exact = exact / exact.sum(-1, keepdim=True).clamp(min=1e-300)
+    mixed = (exact @ v).transpose(1, 2).reshape(B, length, D)
+    output = mixed @ attention.output.weight.double().T + attention.output.bias.double()
+    near = {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(weights.double(), exact, **near)
+    torch.testing.assert_close(watched.double(), output, **near)
+    torch.testing.assert_close(attention(x, mask=mask, causal=causal).double(), output, **near)
+    sums = weights.sum(-1)
+    expected = whole.any(-1).unsqueeze(1).expand_as(sums).float()
+    torch.testing.assert_close(sums, expected, rtol=1e-5, atol=1e-5)
+    assert sums[expected == 0].eq(0).all()
+
+
+class DeafWhenWatched(MultiHeadAttention):
+    """Shows weights without the mask: the picture would lie about the model."""
+
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        if self.weights.watched:
+            self.weights(attention_weights(q, memory.keys, causal=causal))
+        return attend(q, memory.keys, memory.values, mask, causal=causal)
+
+
+class DeafWhenFused(MultiHeadAttention):
+    """Masks what is shown, and nothing else."""
+
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        if not self.weights.watched:
+            return attend(q, memory.keys, memory.values, causal=causal)
+        return super()._mix(q, memory, mask, causal)
+
+
+@pytest.mark.parametrize("length", [T, 31, 64, 65, MANY, 131])
+@pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
+def test_fused_watched_and_float64_agree(length: int, causal: bool) -> None:
+    check_three_ways(MultiHeadAttention(D, H), length, causal)
+    goes_red(check_three_ways, DeafWhenWatched(D, H), length, causal)
+    goes_red(check_three_ways, DeafWhenFused(D, H), length, causal)

@@ -1,0 +1,56 @@
+import pytest
+import torch
+from support import EXACT, B, D, T, gradients
+
+from limelight.nn import Packing, padding_mask
+
+LAYOUTS = {
+    "right": padding_mask([5, 2, 3], T),
+    "left": padding_mask([5, 2, 3], T).flip(-1),
+    "between": torch.tensor([[[1, 0, 1, 0, 1]], [[0, 1, 1, 0, 0]], [[0, 0, 0, 0, 1]]]).bool(),
+    "an empty row": padding_mask([5, 0, 3], T),
+    "none": padding_mask([5, 5, 5], T),
+    "all": padding_mask([0, 0, 0], T),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_take_keeps_the_real_tokens_in_order_and_pad_puts_them_back(layout: str) -> None:
+    mask = LAYOUTS[layout]
+    packing = Packing(mask)
+    x = torch.randn(B, T, D, requires_grad=True)
+    tokens = packing.take(x)
+    torch.testing.assert_close(tokens, x[mask[:, 0]], **EXACT)
+    torch.testing.assert_close(packing.pad(tokens), x * mask.transpose(1, 2), **EXACT)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_padding_gets_exactly_zero_gradient_and_real_tokens_all_of_it(layout: str) -> None:
+    packing = Packing(LAYOUTS[layout])
+    x = torch.randn(B, T, D, requires_grad=True)
+    output = packing.pad(packing.take(x))
+    (slope,) = gradients(output, x)
+    (whole,) = gradients(x * 1.0, x)
+    torch.testing.assert_close(slope, whole * LAYOUTS[layout].transpose(1, 2), **EXACT)
+
+
+def test_labels_are_taken_as_tokens_are() -> None:
+    labels = torch.arange(B * T).view(B, T)
+    assert Packing(LAYOUTS["right"]).take(labels).tolist() == [0, 1, 2, 3, 4, 5, 6, 10, 11, 12]
+
+
+def test_an_empty_batch_packs_to_nothing() -> None:
+    packing = Packing(padding_mask([], 5))
+    assert packing.take(torch.randn(0, 5, D)).shape == (0, D)
+    assert packing.pad(torch.randn(0, D)).shape == (0, 5, D)
+
+
+@pytest.mark.parametrize("mask", [torch.ones(B, T), torch.ones(B, T, T), torch.ones(B, 1, T)])
+def test_a_mask_that_does_not_say_what_is_padding_is_refused(mask: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="mask is of"):
+        Packing(mask if mask.shape == (B, 1, T) else mask.bool())
+
+
+def test_a_batch_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"padded is of shape \(3, 6, 22\); allowed: \(3, 5, ...\)"):
+        Packing(LAYOUTS["right"]).take(torch.randn(B, T + 1, D))

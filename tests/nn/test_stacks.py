@@ -1,0 +1,284 @@
+"""Encoder and decoder: N3 (padding), N4 (cache), causality, and torch's stacks beside them."""
+
+import pytest
+import torch
+from support import HIDDEN, MANY, B, D, H, S, T, goes_red, gradients
+from torch import Tensor, nn
+
+from limelight.bridge import to_torch
+from limelight.nn import Decoder, Encoder, Packing, causal_mask, padding_mask
+
+NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+NEAR = {"rtol": 0.0, "atol": 1e-5}
+
+LAYOUTS = {
+    "right": lambda lengths, size: padding_mask(lengths, size),
+    "left": lambda lengths, size: padding_mask(lengths, size).flip(-1),
+    "scattered": lambda lengths, size: padding_mask(lengths, size)[
+        ..., torch.randperm(size, generator=torch.Generator().manual_seed(3))
+    ],
+}
+
+
+def encoder(norm: str = "post", **more) -> Encoder:
+    return Encoder(3, D, H, HIDDEN, norm=norm, **more)
+
+
+def decoder(norm: str = "post", **more) -> Decoder:
+    return Decoder(2, D, H, HIDDEN, norm=norm, **more)
+
+
+# ---- N3: what stands in padding, and how much padding there is, changes nothing real
+
+
+def spread(tokens: list[Tensor], mask: Tensor, fill: float) -> Tensor:
+    """Sequences laid out where the mask is True, and `fill` elsewhere."""
+    x = torch.full((len(tokens), mask.shape[-1], D), fill)
+    for row, sequence, real in zip(x, tokens, mask[:, 0], strict=True):
+        row[real] = sequence
+    return x
+
+
+def check_encoder_padding(model: nn.Module, layout: str) -> None:
+    tokens = [torch.randn(n, D) for n in (5, 1, 3)]
+    alone = torch.cat([model(sequence[None], None)[0] for sequence in tokens])
+    for size, fill in ((5, 0.0), (5, 50.0), (11, -50.0), (MANY, 1.0)):
+        mask = LAYOUTS[layout]([5, 1, 3], size)
+        x = spread(tokens, mask, fill).requires_grad_()
+        output = model(x, mask)
+        torch.testing.assert_close(output[mask[:, 0]], alone, rtol=1e-6, atol=1e-6)
+        (slope,) = gradients(output[mask[:, 0]], x)
+        assert slope[~mask[:, 0]].eq(0).all(), "padding has a gradient"
+        assert slope[mask[:, 0]].ne(0).any(-1).all()
+
+
+@NORMS
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_padding_changes_nothing_real_in_an_encoder(norm: str, layout: str) -> None:
+    model = encoder(norm)
+    check_encoder_padding(model, layout)
+    goes_red(check_encoder_padding, lambda x, mask: model(x), layout)
+
+
+def check_decoder_padding(model, layout: str) -> None:
+    targets, sources = [torch.randn(n, D) for n in (5, 1, 3)], [torch.randn(n, D) for n in (2, 7, 1)]
+    pairs = zip(targets, sources, strict=True)
+    alone = torch.cat([model(t[None], s[None], None, None)[0] for t, s in pairs])
+    for size, source_size, fill in ((5, 7, 0.0), (5, 7, 50.0), (11, 13, -50.0), (MANY, MANY, 1.0)):
+        mask = LAYOUTS[layout]([5, 1, 3], size)
+        memory_mask = LAYOUTS[layout]([2, 7, 1], source_size)
+        x = spread(targets, mask, fill).requires_grad_()
+        memory = spread(sources, memory_mask, fill).requires_grad_()
+        output = model(x, memory, mask, memory_mask)
+        torch.testing.assert_close(output[mask[:, 0]], alone, rtol=1e-6, atol=1e-6)
+        for inputs, real in ((x, mask), (memory, memory_mask)):
+            (slope,) = gradients(output[mask[:, 0]], inputs)
+            assert slope[~real[:, 0]].eq(0).all(), "padding has a gradient"
+            assert slope[real[:, 0]].ne(0).any(-1).all()
+
+
+@NORMS
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_padding_changes_nothing_real_in_a_decoder(norm: str, layout: str) -> None:
+    model = decoder(norm)
+    check_decoder_padding(model, layout)
+    goes_red(check_decoder_padding, lambda x, memory, mask, memory_mask: model(x, memory, mask), layout)
+    if layout == "left":  # on the right, the causal mask alone hides the target's padding
+        goes_red(
+            check_decoder_padding, lambda x, m, mask, memory_mask: model(x, m, None, memory_mask), layout
+        )
+
+
+@NORMS
+def test_padding_is_not_computed_and_comes_out_as_zeros(norm: str) -> None:
+    mask = padding_mask([5, 2, 3])
+    x = torch.randn(B, T, D).masked_fill(~mask.transpose(1, 2), torch.nan)
+    seen: list[tuple[int, ...]] = []
+    model = encoder(norm)
+    for part in model.modules():
+        if isinstance(part, nn.Linear | nn.LayerNorm):
+            part.register_forward_hook(lambda part, inputs, output: seen.append(tuple(inputs[0].shape)))
+    output = model(x, mask)
+    assert output[~mask[:, 0]].eq(0).all()
+    assert output.isfinite().all()
+    assert {shape[0] for shape in seen} == {10}, "a layer saw more than the real tokens"
+
+
+def test_a_mask_of_many_rows_is_no_padding() -> None:
+    model, x = encoder(), torch.randn(B, T, D)
+    torch.testing.assert_close(model(x, causal_mask(T)), model(x, causal=True), **NEAR)
+    mask = padding_mask([5, 2, 3])
+    open_rows = model(x, mask.expand(B, T, T))
+    torch.testing.assert_close(open_rows[mask[:, 0]], model(x, mask)[mask[:, 0]], **NEAR)
+    assert open_rows[~mask[:, 0]].ne(0).any()
+
+
+# ---- causality, in training and in evaluation
+
+
+def check_causality(model) -> None:
+    memory = torch.randn(B, S, D)
+    for length in (T, MANY):
+        for mask in (None, padding_mask([length] * B), padding_mask([length, 4, 2], length)):
+            x = torch.randn(B, length, D, requires_grad=True)
+            output = model(x, memory, mask)
+            for t in range(0, length, 1 if length == T else 11):
+                (slope,) = gradients(output[:, t], x)
+                assert slope[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
+                assert slope[0, : t + 1].ne(0).any(-1).all()
+
+
+@NORMS
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_a_later_target_never_changes_an_earlier_output(norm: str, training: bool) -> None:
+    check_causality(decoder(norm).train(training))
+
+
+def test_the_check_for_causality_catches_an_open_decoder() -> None:
+    model = encoder()
+    check_causality(lambda x, memory, mask: model(x, mask, causal=True))
+    goes_red(check_causality, lambda x, memory, mask: model(x, mask))
+
+
+# ---- N4: one token at a time = all at once
+
+
+def check_steps(model: Decoder, step, sizes: list[int]) -> None:
+    length = sum(sizes)
+    x, memory, memory_mask = torch.randn(B, length, D), torch.randn(B, S, D), padding_mask([2, 7, 0])
+    with torch.no_grad():
+        whole = model(x, memory, memory_mask=memory_mask)
+        cache = model.start(memory, memory_mask, capacity=length)
+        pieces = [step(part, cache) for part in x.split(sizes, 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), whole, **NEAR)
+
+
+@NORMS
+@pytest.mark.parametrize("sizes", [[1] * T, [1] * MANY, [3, 1, 64, 2]], ids=["few", "many", "mixed"])
+def test_one_token_at_a_time_equals_all_at_once(norm: str, sizes: list[int]) -> None:
+    model = decoder(norm).eval()
+    check_steps(model, model.step, sizes)
+
+    def forgetful(part: Tensor, cache) -> Tensor:
+        cache.decoded = model.start(torch.randn(B, S, D), capacity=99).decoded
+        return model.step(part, cache)
+
+    goes_red(check_steps, model, forgetful, sizes)
+
+    def unmasked(part: Tensor, cache) -> Tensor:
+        cache.memory_mask = None
+        return model.step(part, cache)
+
+    goes_red(check_steps, model, unmasked, sizes)
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [1]])
+def test_a_reordered_cache_goes_on_as_the_sequences_it_now_holds(rows: list[int]) -> None:
+    model, index = decoder().eval(), torch.tensor(rows)
+    x, memory, memory_mask = torch.randn(B, T, D), torch.randn(B, S, D), padding_mask([2, 7, 4])
+    with torch.no_grad():
+        cache = model.start(memory, memory_mask, capacity=T)
+        model.step(x[:, :3], cache)
+        cache.reorder(index)
+        assert cache.length == 3
+        rest = model.step(x[index, 3:], cache)
+        whole = model(x[index], memory[index], memory_mask=memory_mask[index])
+    torch.testing.assert_close(rest, whole[:, 3:], **NEAR)
+
+
+def test_the_source_is_projected_once() -> None:
+    model = decoder().eval()
+    calls = []
+    for block in model.blocks:
+        block.cross_attention.key.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        cache = model.start(torch.randn(B, S, D), capacity=T)
+        for _ in range(T):
+            model.step(torch.randn(B, 1, D), cache)
+    assert len(calls) == len(model.blocks)
+
+
+def test_a_cache_of_another_decoder_is_refused() -> None:
+    cache = Decoder(3, D, H, HIDDEN).start(torch.randn(B, S, D), capacity=T)
+    with pytest.raises(ValueError, match="cache is of 3 blocks; allowed: 2 blocks"):
+        decoder().step(torch.randn(B, 1, D), cache)
+
+
+# ---- the stacks as wholes
+
+
+@NORMS
+def test_stacks_equal_torchs(norm: str) -> None:
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
+    mask, memory_mask = padding_mask([5, 2, 3]), padding_mask([2, 7, 4])
+    ours = encoder(norm)
+    expected = to_torch(ours)(x, src_key_padding_mask=~mask[:, 0])
+    torch.testing.assert_close(ours(x, mask)[mask[:, 0]], expected[mask[:, 0]], **NEAR)
+    ours = decoder(norm)
+    expected = to_torch(ours)(
+        x,
+        memory,
+        tgt_mask=~causal_mask(T)[0],
+        tgt_key_padding_mask=~mask[:, 0],
+        memory_key_padding_mask=~memory_mask[:, 0],
+    )
+    got = ours(x, memory, mask, memory_mask)
+    torch.testing.assert_close(got[mask[:, 0]], expected[mask[:, 0]], **NEAR)
+
+
+def test_a_pre_norm_stack_ends_in_a_norm_and_a_post_norm_stack_needs_none() -> None:
+    assert isinstance(encoder("pre").norm, nn.LayerNorm)
+    assert isinstance(decoder("pre").norm, nn.LayerNorm)
+    assert not list(encoder("post").norm.parameters())
+
+
+def test_encoder_and_decoder_need_not_be_equally_deep() -> None:
+    memory = Encoder(1, D, H, HIDDEN)(torch.randn(B, S, D))
+    assert Decoder(5, D, H, HIDDEN)(torch.randn(B, T, D), memory).shape == (B, T, D)
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    def born(seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(seed)
+        return nn.ModuleDict({"encoder": encoder(), "decoder": decoder()}).state_dict()
+
+    first, second, other = born(1), born(1), born(2)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["encoder.blocks.0.self_attention.query.weight"],
+                           other["encoder.blocks.0.self_attention.query.weight"])  # fmt: skip
+
+
+@pytest.mark.parametrize(("batch", "size"), [(0, T), (1, 1), (B, 0)])
+def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
+    x, memory, mask = torch.randn(batch, size, D), torch.randn(batch, S, D), padding_mask([S] * batch, S)
+    assert encoder()(x, padding_mask([size] * batch, size)).shape == (batch, size, D)
+    assert decoder()(x, memory, None, mask).shape == (batch, size, D)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Encoder(0, D, H, HIDDEN), "depth is 0; allowed: a whole number of at least 1"),
+        (lambda: encoder()(torch.randn(B, T, D + 1)), r"x is of shape \(3, 5, 23\)"),
+        (lambda: encoder()(torch.randn(B, T, D), padding_mask([4] * B)), r"mask is of shape \(3, 1, 4\)"),
+        (lambda: encoder()(torch.randn(B, T, D), torch.ones(B, T)), "mask is of type torch.float32"),
+        (lambda: decoder()(torch.randn(B, T, D), torch.randn(B, S, 2)), r"memory is of shape \(3, 7, 2\)"),
+        (
+            lambda: decoder().start(torch.randn(B, S, D), torch.ones(B, T, S).bool(), capacity=3),
+            r"mask is of shape \(3, 5, 7\)",
+        ),
+        (lambda: decoder().start(torch.randn(B, S, D), capacity=0), "capacity is 0"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_packing_is_what_the_encoder_does() -> None:
+    mask = padding_mask([5, 2, 3])
+    model, x, packing = encoder(), torch.randn(B, T, D), Packing(mask)
+    tokens = packing.take(x)
+    for block in model.blocks:
+        tokens = block(tokens, mask, packing=packing)
+    torch.testing.assert_close(packing.pad(tokens), model(x, mask), rtol=0, atol=0)

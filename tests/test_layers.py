@@ -1,0 +1,74 @@
+"""Imports point down: a module imports only from a lower level or its own folder."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import goes_red
+
+SOURCE = Path(__file__).parent.parent / "src" / "limelight"
+
+LEVELS = {
+    "nn": 1,
+    "view": 4,
+    "bridge": 4,
+    "cli": 6,
+}
+
+
+def room_of(module: str) -> str:
+    """The folder or file right below the package: "nn" of "limelight.nn.masks", "" of the package."""
+    return module.removeprefix("limelight").removeprefix(".").split(".")[0]
+
+
+def imports_of(code: str) -> Iterator[str]:
+    """Every module of this package that the code imports, inside functions too."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "limelight")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute, so that they can be read"
+            if node.module and node.module.split(".")[0] == "limelight":
+                yield node.module
+
+
+def check_imports(path: Path, code: str) -> None:
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for module in imports_of(code):
+        target = room_of(module)
+        if target in ("", room):
+            continue
+        assert target in LEVELS, f"{path.name} imports {module}, whose level is unknown"
+        assert LEVELS[target] < LEVELS[room], f"{path.name} ({room}) imports {module}: upwards or sideways"
+
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    check_imports(path, path.read_text())
+
+
+def test_every_room_has_a_level() -> None:
+    rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES}
+    assert rooms == set(LEVELS)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from limelight.view import watch",
+        "import limelight.bridge",
+        "def late():\n    from limelight.cli import app",
+        "from ..view import watch",
+        "from limelight.attic import old",
+    ],
+)
+def test_the_check_catches_an_import_that_points_up(code: str) -> None:
+    goes_red(check_imports, SOURCE / "nn" / "masks.py", code)
+
+
+def test_the_check_catches_an_import_that_points_sideways() -> None:
+    goes_red(check_imports, SOURCE / "view" / "watch.py", "from limelight.bridge import projections")

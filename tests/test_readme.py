@@ -1,0 +1,86 @@
+"""The README says what is there: its tree is the tree on disk, its commands exist, its code runs."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import goes_red
+
+from limelight.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+
+
+def paths_in(tree: str) -> set[str]:
+    """The paths of a tree that is drawn by two spaces a level and has a remark after each name."""
+    above: list[str] = []
+    found = set()
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        above[depth:] = [line.split()[0]]
+        found.add("".join(above))
+    return found
+
+
+def files_on_disk() -> set[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("the tree on disk is asked of git, and this is no clone")
+    return {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+
+
+def check_tree(tree: str, files: set[str]) -> None:
+    """Every module of the package and every folder of the root is drawn, and nothing else."""
+    modules = {f for f in files if f.startswith("src/limelight/") and f.endswith(".py")}
+    modules = {f for f in modules if not f.endswith("__init__.py")}
+    folders = {"/".join(f.split("/")[:i]) + "/" for f in modules for i in range(2, f.count("/") + 1)}
+    roots = {f.split("/")[0] + "/" for f in files if "/" in f and not f.startswith((".", "src/"))}
+    assert paths_in(tree) == modules | folders | roots
+
+
+TREE = next(body for _, body in BLOCKS if body.startswith("src/limelight/"))
+
+
+def test_the_tree_is_the_tree_on_disk() -> None:
+    files = files_on_disk()
+    check_tree(TREE, files)
+    goes_red(check_tree, TREE, files | {"src/limelight/nn/attic.py"})
+    goes_red(check_tree, TREE, files - {"src/limelight/nn/masks.py"})
+    goes_red(check_tree, TREE + "attic/   old things\n", files)
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_every_make_command_exists() -> None:
+    named = set(re.findall(r"\bmake ([a-z]+)", README))
+    assert {"demo", "test"} <= named
+    assert named <= make_targets()
+
+
+def test_every_verb_of_the_command_line_exists() -> None:
+    shell = "\n".join(body for language, body in BLOCKS if language == "sh")
+    for verb in re.findall(r"^limelight (\S+)", shell, re.MULTILINE):
+        assert verb in app, f"limelight {verb} does not exist"
+
+
+@pytest.mark.parametrize("code", [body for language, body in BLOCKS if language == "python"])
+def test_the_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_ci_runs_what_the_readme_says() -> None:
+    commands = re.findall(r"^make (\w+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert commands == ["lint", "test"]
+    assert set(commands) <= set(re.findall(r"\bmake ([a-z]+)", README))
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,92 @@
+import pytest
+import torch
+from support import EXACT, HIDDEN, B, D, H, S, T
+from torch import nn
+
+from limelight.nn import Decoder, Encoder, MultiHeadAttention
+from limelight.view import watch
+
+
+def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
+    model = nn.ModuleDict({"encoder": Encoder(2, D, H, HIDDEN), "decoder": Decoder(1, D, H, HIDDEN)})
+    source, target = torch.randn(B, S, D), torch.randn(B, T, D)
+    with watch(model) as seen:
+        model["decoder"](target, model["encoder"](source))
+    assert {name: [tuple(w.shape) for w in passes] for name, passes in seen.items()} == {
+        "encoder.blocks.0.self_attention.weights": [(B, H, S, S)],
+        "encoder.blocks.1.self_attention.weights": [(B, H, S, S)],
+        "decoder.blocks.0.self_attention.weights": [(B, H, T, T)],
+        "decoder.blocks.0.cross_attention.weights": [(B, H, T, S)],
+    }
+    for (weights,) in seen.values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+def test_each_pass_is_kept() -> None:
+    model = Decoder(1, D, H, HIDDEN).eval()
+    with torch.no_grad(), watch(model) as seen:
+        cache = model.start(torch.randn(B, S, D), capacity=T)
+        for _ in range(T):
+            model.step(torch.randn(B, 1, D), cache)
+    passes = seen["blocks.0.self_attention.weights"]
+    assert [w.shape[-1] for w in passes] == [1, 2, 3, 4, 5]
+
+
+def test_names_choose_what_is_watched_and_the_rest_stays_fused() -> None:
+    model = Encoder(3, D, H, HIDDEN)
+    with watch(model, "blocks.1") as seen:
+        assert [b.self_attention.weights.watched for b in model.blocks] == [False, True, False]
+        model(torch.randn(B, T, D))
+    assert list(seen) == ["blocks.1.self_attention.weights"]
+    assert len(seen["blocks.1.self_attention.weights"]) == 1
+
+
+def test_a_name_is_whole_words() -> None:
+    model = Encoder(11, D, H, HIDDEN)
+    with watch(model, "blocks.1") as seen:
+        pass
+    assert list(seen) == ["blocks.1.self_attention.weights"]
+
+
+def test_watching_ends_with_its_context_also_on_an_error() -> None:
+    model = MultiHeadAttention(D, H)
+    with pytest.raises(RuntimeError), watch(model) as seen:
+        raise RuntimeError
+    assert not model.weights.watched
+    model(torch.randn(B, T, D))
+    assert seen == {"weights": []}
+
+
+def test_two_may_watch_at_once() -> None:
+    model = MultiHeadAttention(D, H)
+    with watch(model) as first:
+        with watch(model) as second:
+            model(torch.randn(B, T, D))
+        model(torch.randn(B, T, D))
+    assert len(first["weights"]) == 2
+    assert len(second["weights"]) == 1
+    torch.testing.assert_close(first["weights"][0], second["weights"][0], **EXACT)
+
+
+def test_what_is_seen_does_not_keep_the_graph() -> None:
+    model = MultiHeadAttention(D, H)
+    with watch(model) as seen:
+        model(torch.randn(B, T, D))
+    assert not seen["weights"][0].requires_grad
+
+
+def test_a_model_without_taps_is_told_what_to_do() -> None:
+    with (
+        pytest.raises(ValueError, match=r"a Linear without taps; allowed: .*bridge.from_torch"),
+        watch(nn.Linear(2, 3)),
+    ):
+        pass
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    model = Encoder(1, D, H, HIDDEN)
+    with (
+        pytest.raises(ValueError, match=r"'block.0'; .* blocks.0.self_attention.weights"),
+        watch(model, "block.0"),
+    ):
+        pass
