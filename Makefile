@@ -31,7 +31,7 @@ format: .venv/installed-dev  ## format the code
 
 bench: .venv-bench/installed  ## measure this library and its peers side by side
 	@echo "bench: contenders take turns in one process; run nothing else meanwhile"
-	@.venv-bench/bin/python -m bench $(WORKLOAD)
+	@.venv-bench/bin/python -m bench $(BENCH)
 
 clean:  ## remove the environments and what was drawn
 	rm -rf .venv .venv-bench runs dist

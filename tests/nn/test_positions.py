@@ -51,12 +51,16 @@ def test_learned_positions_are_the_rows_of_their_table_and_learn() -> None:
     assert list(positions.state_dict()) == ["table"]
 
 
-def test_a_learned_table_that_is_too_short_says_so() -> None:
-    positions = LearnedPositions(D, T)
-    with pytest.raises(ValueError, match="x is 6 positions long; allowed: up to the 5 learned ones"):
-        positions(torch.randn(B, T + 1, D))
-    with pytest.raises(ValueError, match="x is 6 positions long"):
-        positions(torch.randn(B, 1, D), start=T)
+@pytest.mark.parametrize(("length", "start"), [(T + 1, 0), (1, T), (1, -1)])
+def test_a_learned_table_that_is_too_short_says_so(length: int, start: int) -> None:
+    message = f"x is at positions {start} to {start + length - 1}; allowed: the 5 learned ones, from 0 on"
+    with pytest.raises(ValueError, match=message):
+        LearnedPositions(D, T)(torch.randn(B, length, D), start=start)
+
+
+def test_dropout_outside_its_range_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"dropout is 1.5; allowed: at least 0 and less than 1"):
+        SinusoidalPositions(D, dropout=1.5)
 
 
 @pytest.mark.parametrize("make", [SinusoidalPositions, lambda *a: LearnedPositions(D, T, *a[1:])])

@@ -204,6 +204,14 @@ def test_a_cache_of_another_decoder_is_refused() -> None:
         decoder().step(torch.randn(B, 1, D), cache)
 
 
+def test_another_batch_than_the_caches_is_refused_and_leaves_it_as_it_was() -> None:
+    model = decoder()
+    cache = model.start(torch.randn(B, S, D), capacity=T)
+    with pytest.raises(ValueError, match="x is a batch of 1; allowed: 3, as in the cache"):
+        model.step(torch.randn(1, 1, D), cache)
+    assert [kept.length for kept in cache.decoded] == [0, 0]
+
+
 # ---- the stacks as wholes
 
 

@@ -66,6 +66,10 @@ class DecoderCache:
         self.decoded = [Cache(capacity) for _ in memories]
 
     @property
+    def batch(self) -> int:
+        return len(self.memories[0].keys)
+
+    @property
     def length(self) -> int:
         """How many positions were decoded: the position of the next token."""
         return self.decoded[0].length

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limelight.nn.errors import check_size, wrong
+from limelight.nn.errors import check_dropout, check_size, wrong
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -20,7 +20,7 @@ class FeedForward(nn.Module):
         self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden))
         self.contract = nn.Linear(hidden, width)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""

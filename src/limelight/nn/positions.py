@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from limelight.nn.errors import check_axes, check_size, wrong
+from limelight.nn.errors import check_axes, check_dropout, check_size, wrong
 
 
 def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
@@ -27,7 +27,7 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.width = check_size("width", width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(B, T, D) -> (B, T, D)
@@ -46,13 +46,14 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.width = check_size("width", width)
         self.table = nn.Parameter(torch.empty(check_size("length", length), width))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_dropout(dropout))
         nn.init.normal_(self.table, std=0.02)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(B, T, D) -> (B, T, D)"""
         check_axes("x", x, "(B, T, D)", self.width)
         end = start + x.shape[1]
-        if end > len(self.table):
-            raise wrong("x", f"{end} positions long", f"up to the {len(self.table)} learned ones")
+        if start < 0 or end > len(self.table):
+            learned = f"the {len(self.table)} learned ones, from 0 on"
+            raise wrong("x", f"at positions {start} to {end - 1}", learned)
         return self.dropout(x + self.table[start:end])

@@ -110,6 +110,8 @@ class Decoder(nn.Module):
         """
         if len(cache.memories) != len(self.blocks):
             raise wrong("cache", f"of {len(cache.memories)} blocks", f"{len(self.blocks)} blocks")
+        if len(x) != cache.batch:  # before any block has kept something
+            raise wrong("x", f"a batch of {len(x)}", f"{cache.batch}, as in the cache")
         for block, memory, decoded in zip(self.blocks, cache.memories, cache.decoded, strict=True):
             x = block(x, memory, memory_mask=cache.memory_mask, cache=decoded)
         return self.norm(x)
