@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo test lint format bench clean
 .DEFAULT_GOAL := help
@@ -33,8 +33,8 @@ bench: .venv-bench/installed  ## measure this library and its peers side by side
 	@echo "bench: contenders take turns in one process; run nothing else meanwhile"
 	@.venv-bench/bin/python -m bench $(BENCH)
 
-clean:  ## remove the environments and what was drawn
-	rm -rf .venv .venv-bench runs dist
+clean:  ## remove the environments and what the demo drew
+	rm -rf .venv .venv-bench runs/demo dist
 
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -46,16 +46,16 @@ clean:  ## remove the environments and what was drawn
 
 .venv/installed: .venv/made pyproject.toml constraints.txt
 	@echo "install: limelight and what it runs on (torch takes a minute)"
-	@$(INSTALL) -e .
+	@$(BIN)/$(INSTALL) -e .
 	@touch $@
 
 .venv/installed-dev: .venv/installed
 	@echo "install: what the tests run on"
-	@$(INSTALL) -e '.[dev]'
+	@$(BIN)/$(INSTALL) -e '.[dev]'
 	@touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt bench/peers.txt
 	@echo "install: limelight and its peers into .venv-bench"
 	@$(PYTHON) -m venv .venv-bench
-	@.venv-bench/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e . -r bench/peers.txt
+	@.venv-bench/bin/$(INSTALL) -e . -r bench/peers.txt
 	@touch $@

@@ -37,7 +37,7 @@ def main() -> None:
     draw_attention(weights, words, title=title).savefig(target, dpi=150)
 
     ahead = weights.triu(1).sum()
-    print(f"{HEADS} heads over {len(words)} words; weight on words that come later: {ahead:.1f}")
+    print(f"{HEADS} heads over {len(words)} words; weight on words that come later: {ahead:g}")
     print(f"drawn: {target}")
 
 

@@ -25,7 +25,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == limelight.__version__
 
 
-@pytest.mark.parametrize("wrong", ["dance", "--dance", "[red]dance[/red]"])
+@pytest.mark.parametrize("wrong", ["dance", "--dance", "[red]dance[/red]", "dance" * 50])
 def test_wrong_input_gets_one_line_and_exit_code_2(wrong: str) -> None:
     done = run(wrong)
     assert done.returncode == 2

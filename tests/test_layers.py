@@ -10,6 +10,7 @@ from support import goes_red
 SOURCE = Path(__file__).parent.parent / "src" / "limelight"
 
 LEVELS = {
+    "errors": 0,
     "nn": 1,
     "view": 4,
     "bridge": 4,

@@ -53,20 +53,21 @@ def test_the_tree_is_the_tree_on_disk() -> None:
     goes_red(check_tree, TREE + "attic/   old things\n", files)
 
 
-def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-def test_every_make_command_exists() -> None:
-    named = set(re.findall(r"\bmake ([a-z]+)", README))
-    assert {"demo", "test"} <= named
-    assert named <= make_targets()
-
-
-def test_every_verb_of_the_command_line_exists() -> None:
-    shell = "\n".join(body for language, body in BLOCKS if language == "sh")
-    for verb in re.findall(r"^limelight (\S+)", shell, re.MULTILINE):
+def check_commands(text: str) -> None:
+    """Every `make …`, and every verb of `limelight …` at the start of a line, exists."""
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in re.findall(r"\bmake ([a-z]+)", text):
+        assert target in targets, f"make {target} does not exist"
+    for verb in re.findall(r"^limelight (\S+)", text, re.MULTILINE):
         assert verb in app, f"limelight {verb} does not exist"
+
+
+def test_every_command_exists() -> None:
+    check_commands("\n".join(body for language, body in BLOCKS if language == "sh"))
+    check_commands(re.sub(r"```.*?```", "", README, flags=re.DOTALL).replace("when it is not", ""))
+    assert {"make demo", "make test"} <= set(re.findall(r"^make \w+", README, re.MULTILINE))
+    goes_red(check_commands, "make noise")
+    goes_red(check_commands, "limelight dance")
 
 
 @pytest.mark.parametrize("code", [body for language, body in BLOCKS if language == "python"])
@@ -75,12 +76,19 @@ def test_the_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_ci_runs_what_the_readme_says() -> None:
-    commands = re.findall(r"^make (\w+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert commands == ["lint", "test"]
-    assert set(commands) <= set(re.findall(r"\bmake ([a-z]+)", README))
+def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    settings = ("#!", "set ", "cd ", "export ")
+    commands = [line for line in lines if not line.startswith(settings)]
+    assert commands == ["make lint", "make test"]
+    assert all(command in README for command in commands)
+
+
+def check_links(text: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target
 
 
 def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+    check_links(README)
+    goes_red(check_links, "[old things](attic/README.md)")

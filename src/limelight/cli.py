@@ -3,7 +3,6 @@
 import sys
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
 
 from limelight import __version__
 
@@ -22,5 +21,5 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        Console(stderr=True, highlight=False).print(f"limelight: {error}", markup=False)
+        print(f"limelight: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from support import EXACT, HIDDEN, B, D, H, K, S, T, goes_red
+from support import EXACT, HIDDEN, B, D, H, S, T, goes_red, heads_by_hand
 from torch import nn
 
 from limelight.bridge import from_torch, projections, to_torch
@@ -18,15 +18,7 @@ def check_projections(read, module: nn.Module, widths: dict[str, int]) -> None:
         name: (D, width) for name, width in widths.items()
     }
     x, memory = torch.randn(T, D), torch.randn(S, widths["key"])
-    heads = []
-    for h in range(H):
-        rows = slice(h * K, (h + 1) * K)
-        q, k, v = (
-            inputs @ weights[name][rows].T
-            for inputs, name in ((x, "query"), (memory, "key"), (memory, "value"))
-        )
-        heads.append((q @ k.T / K**0.5).softmax(-1) @ v)
-    by_hand = torch.cat(heads, -1) @ weights["output"].T
+    by_hand = heads_by_hand(weights, {name: torch.zeros(D) for name in weights}, x, memory).float()
     if isinstance(module, nn.MultiheadAttention):
         output = module(x, memory, memory)[0]
     else:

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from support import EXACT, B, S, T, gradients, random_mask
+from support import EXACT, B, S, T, goes_red, gradients, random_mask
 
 from limelight.nn import AdditiveAttention, padding_mask
 from limelight.view import watch
@@ -48,16 +48,21 @@ def test_its_tap_shows_one_head(attention: AdditiveAttention) -> None:
     torch.testing.assert_close(attention(queries, memory, mask), output, **EXACT)
 
 
-def test_padding_changes_nothing_and_gets_no_gradient(attention: AdditiveAttention) -> None:
-    queries, mask = torch.randn(B, T, Q), padding_mask([7, 2, 0])
+def check_padding(attend, lengths: list[int]) -> None:
+    queries, mask = torch.randn(B, T, Q), padding_mask(lengths, S)
     memory = torch.randn(B, S, M, requires_grad=True)
-    output = attention(queries, memory, mask)
+    output = attend(queries, memory, mask)
     other = torch.where(mask.transpose(1, 2), memory, 1000.0)
-    torch.testing.assert_close(attention(queries, other, mask), output, rtol=0, atol=1e-6)
+    torch.testing.assert_close(attend(queries, other, mask), output, rtol=0, atol=1e-6)
     (slope,) = gradients(output, memory)
     assert slope[~mask[:, 0]].eq(0).all()
     assert slope[mask[:, 0]].ne(0).all()
-    assert output[2].eq(0).all()
+    assert output[torch.tensor(lengths) == 0].eq(0).all()
+
+
+def test_padding_changes_nothing_and_gets_no_gradient(attention: AdditiveAttention) -> None:
+    check_padding(attention, [7, 2, 0])
+    goes_red(check_padding, lambda queries, memory, mask: attention(queries, memory), [7, 2, 0])
 
 
 def test_every_parameter_gets_a_gradient(attention: AdditiveAttention) -> None:
@@ -70,5 +75,12 @@ def test_wrong_inputs_are_refused_by_name(attention: AdditiveAttention) -> None:
         attention(torch.randn(B, T, M), torch.randn(B, S, M))
     with pytest.raises(ValueError, match=r"memory is of shape \(3, 7, 11\); allowed: \(B, S, M\)"):
         attention(torch.randn(B, T, Q), torch.randn(B, S, Q))
+    memory = torch.randn(B, S, M)
+    with pytest.raises(ValueError, match=r"memory is of shape \(3, 7, 11\)"):
+        attention(torch.randn(B, T, Q), torch.randn(B, S, Q), keys=attention.project(memory))
+    with pytest.raises(ValueError, match=r"keys is of shape \(3, 5, 17\); allowed: what `project` made"):
+        attention(torch.randn(B, T, Q), memory, keys=attention.project(memory[:, :T]))
+    with pytest.raises(ValueError, match="memory is a batch of 1; allowed: 3, as the queries"):
+        attention(torch.randn(B, T, Q), memory[:1])
     with pytest.raises(ValueError, match="width is 0"):
         AdditiveAttention(Q, M, 0)

@@ -100,6 +100,11 @@ def test_pooling_takes_any_score_and_respects_the_mask() -> None:
     mask = random_mask(B, T, S)
     expected = attention_weights(queries, keys, mask) @ values
     torch.testing.assert_close(pool(queries, keys, values, scaled_dot, mask), expected)
+    pooled = pool(queries, keys, values, dot, mask)
+    torch.testing.assert_close(pooled, masked_softmax(dot(queries, keys), mask) @ values)
+    vector = torch.randn(K)
+    pooled = pool(queries, keys, values, partial(additive, vector=vector), mask)
+    torch.testing.assert_close(pooled, masked_softmax(additive(queries, keys, vector), mask) @ values)
     nothing = pool(queries, keys, values, lambda q, k: torch.zeros(B, T, S))
     torch.testing.assert_close(nothing, values.mean(1, keepdim=True).expand(B, T, W))
     attention = AdditiveAttention(K, W, 17)
@@ -199,6 +204,13 @@ def test_no_keys_give_exactly_zero() -> None:
         (torch.ones(B, T, K), torch.ones(B + 1, S, K), torch.ones(B + 1, S, W), "keys is of shape"),
         (torch.ones(B, T, K), torch.ones(S, K), torch.ones(S, W), "keys is of shape"),
         (torch.ones(B, T, K), torch.ones(B, S, K), torch.ones(B, S + 1, W), "values is of shape"),
+        (torch.ones(B, T, K), torch.ones(B, S, K).long(), torch.ones(B, S, W), "keys is of type torch.int64"),
+        (
+            torch.ones(B, T, K),
+            torch.ones(B, S, K),
+            torch.ones(B, S, W).double(),
+            "values is of type",
+        ),
         (torch.ones(K), torch.ones(K), torch.ones(W), r"queries is of shape \(11,\); allowed: \(..., T, K\)"),
     ],
 )

@@ -1,12 +1,29 @@
+from copy import deepcopy
+
 import pytest
 import torch
-from support import DTYPES, HIDDEN, MANY, B, D, H, S, T, assert_same, goes_red, gradients
+from support import (
+    DTYPES,
+    HIDDEN,
+    MANY,
+    NORMS,
+    B,
+    D,
+    H,
+    S,
+    T,
+    assert_same,
+    flat,
+    goes_red,
+    gradients,
+    lay_out_slopes,
+    roughen,
+)
 from torch import Tensor, nn
 
 from limelight.bridge import from_torch
 from limelight.nn import DecoderBlock, EncoderBlock, causal_mask, padding_mask
 
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 BLOCKS = pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
 
 
@@ -23,19 +40,22 @@ def options(norm: str, activation: str, dtype: torch.dtype) -> dict:
     }
 
 
-def roughen(layer: nn.Module) -> nn.Module:
-    """Norms and biases that are not born equal, so that two of them cannot be swapped unseen."""
-    for name, parameter in layer.named_parameters():
-        if "norm" in name or "bias" in name:
-            nn.init.uniform_(parameter, 0.5, 1.5)
-    return layer
+def inputs_of(block: type) -> tuple[Tensor, ...]:
+    return (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
 
 
-def compare(outputs: tuple[Tensor, Tensor], inputs: list[Tensor]) -> None:
-    ours, theirs = outputs
-    assert_same(ours, theirs)
-    for our, their in zip(gradients(ours, *inputs), gradients(theirs, *inputs), strict=True):
+def compare(
+    ours: nn.Module, theirs: nn.Module, inputs: list[Tensor], our_masks: dict, their_masks: dict
+) -> None:
+    """Outputs and every gradient, of inputs and of parameters."""
+    output, expected = ours(*inputs, **our_masks), theirs(*inputs, **their_masks)
+    assert_same(output, expected)
+    for our, their in zip(gradients(output, *inputs), gradients(expected, *inputs), strict=True):
         assert_same(our, their)
+    learning = lay_out_slopes(deepcopy(theirs), gradients(expected, *theirs.parameters()))
+    learnt = dict(learning.named_parameters())
+    names, parameters = zip(*ours.named_parameters(), strict=True)
+    assert_same(flat(gradients(output, *parameters)), flat(learnt[name] for name in names))
 
 
 @DTYPES
@@ -49,12 +69,12 @@ def test_an_encoder_block_equals_torchs_layer(
     ours = from_torch(theirs)
     x = torch.randn(B, length, D, dtype=dtype, requires_grad=True)
     mask = padding_mask([length, 1, 3], length)
-    compare((ours(x), theirs(x)), [x])
-    compare((ours(x, mask), theirs(x, src_key_padding_mask=~mask[:, 0])), [x])
-    compare((ours(x, causal=True), theirs(x, src_mask=~causal_mask(length)[0])), [x])
-    goes_red(compare, (ours(x), theirs(x, src_key_padding_mask=~mask[:, 0])), [x])
+    compare(ours, theirs, [x], {}, {})
+    compare(ours, theirs, [x], {"mask": mask}, {"src_key_padding_mask": ~mask[:, 0]})
+    compare(ours, theirs, [x], {"causal": True}, {"src_mask": ~causal_mask(length)[0]})
+    goes_red(compare, ours, theirs, [x], {}, {"src_key_padding_mask": ~mask[:, 0]})
     ours.self_residual.norm, ours.feedforward_residual.norm = theirs.norm2, theirs.norm1
-    goes_red(compare, (ours(x), theirs(x)), [x])
+    goes_red(compare, ours, theirs, [x], {}, {})
 
 
 @DTYPES
@@ -66,17 +86,13 @@ def test_a_decoder_block_equals_torchs_layer(dtype: torch.dtype, norm: str, leng
     x = torch.randn(B, length, D, dtype=dtype, requires_grad=True)
     memory = torch.randn(B, length + 2, D, dtype=dtype, requires_grad=True)
     mask, memory_mask = padding_mask([length, 2, 3], length), padding_mask([1, length + 2, 4])
-    future = ~causal_mask(length)[0]
-    compare((ours(x, memory), theirs(x, memory, tgt_mask=future)), [x, memory])
-    expected = theirs(
-        x,
-        memory,
-        tgt_mask=future,
-        tgt_key_padding_mask=~mask[:, 0],
-        memory_key_padding_mask=~memory_mask[:, 0],
-    )
-    compare((ours(x, memory, mask, memory_mask), expected), [x, memory])
-    goes_red(compare, (ours(x, memory, mask), expected), [x, memory])
+    their_masks = {"tgt_mask": ~causal_mask(length)[0]}
+    compare(ours, theirs, [x, memory], {}, their_masks)
+    their_masks["tgt_key_padding_mask"] = ~mask[:, 0]
+    their_masks["memory_key_padding_mask"] = ~memory_mask[:, 0]
+    compare(ours, theirs, [x, memory], {"mask": mask, "memory_mask": memory_mask}, their_masks)
+    goes_red(compare, ours, theirs, [x, memory], {"mask": mask}, their_masks)
+    goes_red(compare, ours, theirs, [x, memory], {"memory_mask": memory_mask}, their_masks)
 
 
 @NORMS
@@ -85,9 +101,7 @@ def test_each_sublayer_has_its_own_norm_and_every_parameter_learns(block: type, 
     module = block(D, H, HIDDEN, norm=norm)
     norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
     assert len(norms) == (2 if block is EncoderBlock else 3)
-    inputs = (
-        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
-    )
+    inputs = inputs_of(block)
     module(*inputs).square().sum().backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
@@ -97,9 +111,7 @@ def test_each_sublayer_has_its_own_norm_and_every_parameter_learns(block: type, 
 
 @BLOCKS
 def test_post_norm_leaves_normed_outputs_and_pre_norm_a_plain_sum(block: type) -> None:
-    inputs = (
-        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
-    )
+    inputs = inputs_of(block)
     post = block(D, H, HIDDEN, norm="post")(*inputs)
     torch.testing.assert_close(post.mean(-1), torch.zeros(B, T), rtol=0, atol=1e-5)
     pre = block(D, H, HIDDEN, norm="pre")
@@ -111,9 +123,7 @@ def test_post_norm_leaves_normed_outputs_and_pre_norm_a_plain_sum(block: type) -
 @BLOCKS
 def test_dropout_acts_in_training_only(block: type) -> None:
     module = block(D, H, HIDDEN, dropout=0.5)
-    inputs = (
-        (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
-    )
+    inputs = inputs_of(block)
     assert not torch.equal(module(*inputs), module(*inputs))
     module.eval()
     assert torch.equal(module(*inputs), module(*inputs))

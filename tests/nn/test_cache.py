@@ -78,3 +78,23 @@ def test_another_batch_is_refused(attention: MultiHeadAttention) -> None:
 def test_a_cache_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="capacity is 0; allowed"):
         Cache(0)
+
+
+def test_a_cache_is_for_self_attention(attention: MultiHeadAttention) -> None:
+    with pytest.raises(ValueError, match="memory is given with a cache"):
+        attention(torch.randn(B, 1, D), torch.randn(B, T, D), cache=Cache(T))
+
+
+def test_a_refused_mask_leaves_the_cache_as_it_was(attention: MultiHeadAttention) -> None:
+    cache = Cache(T)
+    attention(torch.randn(B, 2, D), causal=True, cache=cache)
+    with pytest.raises(ValueError, match=r"mask is of shape \(3, 1, 2\); allowed: \(B, T, S\) = \(3, 1, 3\)"):
+        attention(torch.randn(B, 1, D), mask=torch.ones(B, 1, 2, dtype=torch.bool), cache=cache)
+    assert cache.length == 2
+
+
+def test_a_mask_covers_what_the_cache_holds(attention: MultiHeadAttention) -> None:
+    x, cache, mask = torch.randn(B, T, D), Cache(T), torch.ones(B, T, T, dtype=torch.bool).tril()
+    mask[:, :, 1] = False
+    pieces = [attention(x[:, t : t + 1], mask=mask[:, t : t + 1, : t + 1], cache=cache) for t in range(T)]
+    torch.testing.assert_close(torch.cat(pieces, 1), attention(x, mask=mask), rtol=1e-5, atol=1e-6)

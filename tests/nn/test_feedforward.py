@@ -36,5 +36,7 @@ def test_dropout_acts_in_training_only() -> None:
 def test_an_unknown_activation_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="activation is 'swish'; allowed: 'relu' or 'gelu'"):
         FeedForward(D, HIDDEN, activation="swish")
+    with pytest.raises(ValueError, match=r"x is of shape \(3, 5\); allowed: \(..., D\)"):
+        FeedForward(D, HIDDEN)(torch.randn(B, T))
     with pytest.raises(ValueError, match="hidden is 0; allowed"):
         FeedForward(D, 0)

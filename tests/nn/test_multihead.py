@@ -13,9 +13,15 @@ from support import (
     S,
     T,
     assert_same,
+    check_causality,
+    check_equivariance,
+    flat,
     goes_red,
     gradients,
+    heads_by_hand,
+    lay_out_slopes,
     random_mask,
+    roughen,
 )
 from torch import Tensor, nn
 
@@ -36,27 +42,58 @@ def test_projections_start_with_xavier_and_zero_biases() -> None:
     assert MultiHeadAttention(D, H, bias=False).output.bias is None
 
 
-def heads_by_hand(attention: MultiHeadAttention, x: Tensor, memory: Tensor) -> Tensor:
-    """Each head alone, from its own rows of W_q, W_k and W_v, in float64; then side by side, times W_o."""
-    attention, x, memory = attention.double(), x.double(), memory.double()
-    heads = []
-    for h in range(H):
-        rows = slice(h * K, (h + 1) * K)
-        q, k, v = (
-            inputs @ linear.weight[rows].T + linear.bias[rows]
-            for inputs, linear in ((x, attention.query), (memory, attention.key), (memory, attention.value))
-        )
-        heads.append((q @ k.transpose(1, 2) / math.sqrt(K)).softmax(-1) @ v)
-    return torch.cat(heads, -1) @ attention.output.weight.T + attention.output.bias
-
-
 def test_a_head_is_attention_on_its_own_columns() -> None:
-    attention = MultiHeadAttention(D, H, memory_width=M)
-    for projection in (attention.query, attention.key, attention.value, attention.output):
-        nn.init.normal_(projection.bias)
+    attention = roughen(MultiHeadAttention(D, H, memory_width=M))
     x, memory = torch.randn(B, T, D), torch.randn(B, S, M)
-    output = attention(x, memory)
-    torch.testing.assert_close(output.double(), heads_by_hand(attention, x, memory), rtol=1e-5, atol=1e-6)
+    parts = {name: getattr(attention, name) for name in ("query", "key", "value", "output")}
+    expected = heads_by_hand(
+        {name: part.weight for name, part in parts.items()},
+        {name: part.bias for name, part in parts.items()},
+        x,
+        memory,
+    )
+    torch.testing.assert_close(attention(x, memory).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def parity(ours: MultiHeadAttention, length: int, masking: str) -> None:
+    """Outputs, weights and every gradient, watched and not, beside torch.nn.MultiheadAttention's."""
+    theirs, dtype = to_torch(ours), ours.output.weight.dtype
+    cross = ours.memory_width != ours.width
+    x = torch.randn(B, T if cross else length, D, dtype=dtype, requires_grad=True)
+    memory = torch.randn(B, length + 2, M, dtype=dtype, requires_grad=True) if cross else x
+    size, keys = x.shape[1], memory.shape[1]
+    mask = {
+        "open": torch.ones(1, 1, keys, dtype=torch.bool),
+        "padding": padding_mask([keys, 1, 3], keys),
+        "any": random_mask(B, size, keys),
+        "causal": causal_mask(size, keys - size),
+    }[masking]
+    # torch.nn masks are True where attention is forbidden, and want a copy for each head.
+    forbidden = ~mask.expand(B, size, keys).repeat_interleave(H, 0)
+    expected, expected_weights = theirs(x, memory, memory, attn_mask=forbidden, average_attn_weights=False)
+    inputs = [x, memory] if cross else [x]
+    expected_slopes = gradients(expected, *inputs)
+    learning = lay_out_slopes(theirs, gradients(expected, *theirs.parameters()))
+    with watch(ours) as seen:
+        watched = ours(x, memory if cross else None, mask)
+    assert_same(seen["weights"][0], expected_weights)
+    for output in (watched, ours(x, memory if cross else None, mask)):
+        assert_same(output, expected)
+        for our, their in zip(gradients(output, *inputs), expected_slopes, strict=True):
+            assert_same(our, their)
+        assert_same(flat(gradients(output, *ours.parameters())), flat(learning.parameters()))
+
+
+class Deaf(MultiHeadAttention):
+    """Takes the mask, and never passes it on."""
+
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        return super()._mix(q, memory, None, causal)
+
+
+class Unscaled(MultiHeadAttention):
+    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
+        return super()._mix(q * math.sqrt(K), memory, mask, causal)
 
 
 @DTYPES
@@ -66,39 +103,13 @@ def test_a_head_is_attention_on_its_own_columns() -> None:
 def test_values_gradients_and_weights_equal_torchs(
     dtype: torch.dtype, cross: bool, masking: str, length: int
 ) -> None:
-    ours = MultiHeadAttention(D, H, memory_width=M if cross else None).to(dtype)
-    theirs = to_torch(ours)
-    x = torch.randn(B, T if cross else length, D, dtype=dtype, requires_grad=True)
-    memory = torch.randn(B, length + 2, M, dtype=dtype, requires_grad=True) if cross else x
-    size, keys = x.shape[1], memory.shape[1]
-    mask = {
-        "open": None,
-        "padding": padding_mask([keys, 1, 3], keys),
-        "any": random_mask(B, size, keys),
-        "causal": causal_mask(size, keys - size),
-    }[masking]
-    # torch.nn masks are True where attention is forbidden, and want a copy for each head.
-    forbidden = None
-    if mask is not None:
-        forbidden = ~mask.expand(B, size, keys).repeat_interleave(H, 0)
-    expected, expected_weights = theirs(x, memory, memory, attn_mask=forbidden, average_attn_weights=False)
-    inputs = [x, memory] if cross else [x]
-    with watch(ours) as seen:
-        watched = ours(x, memory if cross else None, mask)
-    assert_same(seen["weights"][0], expected_weights)
-    for output in (watched, ours(x, memory if cross else None, mask)):
-        assert_same(output, expected)
-        for our, their in zip(gradients(output, *inputs), gradients(expected, *inputs), strict=True):
-            assert_same(our, their)
-        our_gradients = gradients(output, ours.query.weight, ours.key.weight, ours.value.weight)
-        if cross:
-            their_gradients = gradients(
-                expected, theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight
-            )
-        else:
-            their_gradients = gradients(expected, theirs.in_proj_weight)[0].chunk(3)
-        for our, their in zip(our_gradients, their_gradients, strict=True):
-            assert_same(our, their)
+    def make(kind: type[MultiHeadAttention]) -> MultiHeadAttention:
+        return roughen(kind(D, H, memory_width=M if cross else None)).to(dtype)
+
+    parity(make(MultiHeadAttention), length, masking)
+    goes_red(parity, make(Unscaled), length, masking)
+    if masking != "open":
+        goes_red(parity, make(Deaf), length, masking)
 
 
 def test_causal_is_the_causal_mask() -> None:
@@ -107,19 +118,6 @@ def test_causal_is_the_causal_mask() -> None:
         x = torch.randn(B, length, D)
         masked = attention(x, mask=causal_mask(length))
         torch.testing.assert_close(attention(x, causal=True), masked, rtol=1e-5, atol=1e-6)
-
-
-def check_causality(attention) -> None:
-    """Output t has exactly zero gradient to every input after t."""
-    for mode in (True, False):
-        attention.train(mode)
-        for length in (T, MANY):
-            x = torch.randn(B, length, D, requires_grad=True)
-            output = attention(x)
-            for t in range(length):
-                (slope,) = gradients(output[:, t], x)
-                assert slope[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
-                assert slope[:, : t + 1].ne(0).any(-1).all()
 
 
 class Causal(nn.Module):
@@ -133,15 +131,10 @@ class Causal(nn.Module):
 
 
 def test_a_causal_output_has_no_gradient_to_later_inputs() -> None:
-    check_causality(Causal())
+    check_causality(Causal().train())
+    check_causality(Causal().eval())
     goes_red(check_causality, MultiHeadAttention(D, H))
-    goes_red(check_causality, Causal(only_in_training=True))
-
-
-def check_equivariance(function) -> None:
-    x = torch.randn(B, T, D)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    torch.testing.assert_close(function(x[:, order]), function(x)[:, order], rtol=1e-5, atol=1e-6)
+    goes_red(check_causality, Causal(only_in_training=True).eval())
 
 
 def test_attention_without_positions_moves_with_its_inputs() -> None:
@@ -245,7 +238,18 @@ def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
             r"allowed: \(B, T, S\) = \(3, 5, 5\)",
         ),
         (torch.ones(B, T, D), None, torch.ones(B, T, T), "mask is of type torch.float32"),
-        (torch.ones(B, T, D), torch.ones(B + 1, S, D), None, "keys is of shape"),
+        (
+            torch.ones(B, T, D),
+            None,
+            torch.ones(B, T, 1, dtype=torch.bool),
+            r"allowed: \(B, T, S\) = \(3, 5, 5\), where every axis but the last may be 1",
+        ),
+        (
+            torch.ones(B, T, D),
+            torch.ones(B + 1, S, D),
+            None,
+            "memory is a batch of 4; allowed: 3, as the queries",
+        ),
     ],
 )
 def test_wrong_inputs_are_refused_by_name(

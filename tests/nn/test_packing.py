@@ -54,3 +54,13 @@ def test_a_mask_that_does_not_say_what_is_padding_is_refused(mask: torch.Tensor)
 def test_a_batch_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"padded is of shape \(3, 6, 22\); allowed: \(3, 5, ...\)"):
         Packing(LAYOUTS["right"]).take(torch.randn(B, T + 1, D))
+
+
+def test_another_number_of_tokens_is_refused() -> None:
+    with pytest.raises(ValueError, match="tokens is 11 tokens; allowed: the 10 real ones of the mask"):
+        Packing(LAYOUTS["right"]).pad(torch.randn(11, D))
+
+
+def test_it_knows_whether_padding_stands_on_the_right_alone() -> None:
+    trailing = {layout for layout, mask in LAYOUTS.items() if Packing(mask).trailing}
+    assert trailing == {"right", "an empty row", "none", "all"}

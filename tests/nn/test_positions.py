@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from support import DTYPES, EXACT, B, D, H, T, goes_red
+from support import DTYPES, EXACT, B, D, H, T, check_equivariance, goes_red
 
 from limelight.nn import LearnedPositions, MultiHeadAttention, SinusoidalPositions, sinusoids
 
@@ -69,12 +69,6 @@ def test_dropout_acts_in_training_only(make) -> None:
     x = torch.ones(B, T, D)
     assert positions(x).eq(0).any()
     assert not positions.eval()(x).eq(0).any()
-
-
-def check_equivariance(function) -> None:
-    x = torch.randn(B, T, D)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    torch.testing.assert_close(function(x[:, order]), function(x)[:, order], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("positions", [SinusoidalPositions(D), LearnedPositions(D, T)])

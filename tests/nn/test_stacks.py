@@ -1,14 +1,13 @@
-"""Encoder and decoder: N3 (padding), N4 (cache), causality, and torch's stacks beside them."""
+"""Encoder and decoder: padding, causality, the cache, and torch's stacks beside them."""
 
 import pytest
 import torch
-from support import HIDDEN, MANY, B, D, H, S, T, goes_red, gradients
+from support import HIDDEN, MANY, NORMS, B, D, H, S, T, check_causality, goes_red, gradients
 from torch import Tensor, nn
 
 from limelight.bridge import to_torch
-from limelight.nn import Decoder, Encoder, Packing, causal_mask, padding_mask
+from limelight.nn import Decoder, DecoderCache, Encoder, causal_mask, padding_mask
 
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 NEAR = {"rtol": 0.0, "atol": 1e-5}
 
 LAYOUTS = {
@@ -28,7 +27,7 @@ def decoder(norm: str = "post", **more) -> Decoder:
     return Decoder(2, D, H, HIDDEN, norm=norm, **more)
 
 
-# ---- N3: what stands in padding, and how much padding there is, changes nothing real
+# ---- what stands in padding, and how much padding there is, changes nothing real
 
 
 def spread(tokens: list[Tensor], mask: Tensor, fill: float) -> Tensor:
@@ -39,7 +38,7 @@ def spread(tokens: list[Tensor], mask: Tensor, fill: float) -> Tensor:
     return x
 
 
-def check_encoder_padding(model: nn.Module, layout: str) -> None:
+def check_encoder_padding(model, layout: str) -> None:
     tokens = [torch.randn(n, D) for n in (5, 1, 3)]
     alone = torch.cat([model(sequence[None], None)[0] for sequence in tokens])
     for size, fill in ((5, 0.0), (5, 50.0), (11, -50.0), (MANY, 1.0)):
@@ -57,6 +56,7 @@ def check_encoder_padding(model: nn.Module, layout: str) -> None:
 def test_padding_changes_nothing_real_in_an_encoder(norm: str, layout: str) -> None:
     model = encoder(norm)
     check_encoder_padding(model, layout)
+    check_encoder_padding(lambda x, mask: model(x, mask, causal=True), layout)
     goes_red(check_encoder_padding, lambda x, mask: model(x), layout)
 
 
@@ -116,31 +116,26 @@ def test_a_mask_of_many_rows_is_no_padding() -> None:
 # ---- causality, in training and in evaluation
 
 
-def check_causality(model) -> None:
-    memory = torch.randn(B, S, D)
-    for length in (T, MANY):
-        for mask in (None, padding_mask([length] * B), padding_mask([length, 4, 2], length)):
-            x = torch.randn(B, length, D, requires_grad=True)
-            output = model(x, memory, mask)
-            for t in range(0, length, 1 if length == T else 11):
-                (slope,) = gradients(output[:, t], x)
-                assert slope[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
-                assert slope[0, : t + 1].ne(0).any(-1).all()
+MASKINGS = {
+    "open": lambda x: None,
+    "full": lambda x: padding_mask([x.shape[1]] * B),
+    "rows": lambda x: torch.ones(1, x.shape[1], x.shape[1], dtype=torch.bool),
+}
 
 
 @NORMS
+@pytest.mark.parametrize("masking", MASKINGS)
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_a_later_target_never_changes_an_earlier_output(norm: str, training: bool) -> None:
-    check_causality(decoder(norm).train(training))
+def test_a_later_target_never_changes_an_earlier_output(norm: str, masking: str, training: bool) -> None:
+    mask, memory = MASKINGS[masking], torch.randn(B, S, D)
+    model = decoder(norm).train(training)
+    check_causality(lambda x: model(x, memory, mask(x)))
+    alone = encoder(norm).train(training)
+    check_causality(lambda x: alone(x, mask(x), causal=True))
+    goes_red(check_causality, lambda x: alone(x, mask(x)))
 
 
-def test_the_check_for_causality_catches_an_open_decoder() -> None:
-    model = encoder()
-    check_causality(lambda x, memory, mask: model(x, mask, causal=True))
-    goes_red(check_causality, lambda x, memory, mask: model(x, mask))
-
-
-# ---- N4: one token at a time = all at once
+# ---- one token at a time = all at once
 
 
 def check_steps(model: Decoder, step, sizes: list[int]) -> None:
@@ -172,18 +167,35 @@ def test_one_token_at_a_time_equals_all_at_once(norm: str, sizes: list[int]) -> 
     goes_red(check_steps, model, unmasked, sizes)
 
 
-@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [1]])
-def test_a_reordered_cache_goes_on_as_the_sequences_it_now_holds(rows: list[int]) -> None:
-    model, index = decoder().eval(), torch.tensor(rows)
+def check_reorder(model: Decoder, reorder, rows: list[int]) -> None:
+    index = torch.tensor(rows)
     x, memory, memory_mask = torch.randn(B, T, D), torch.randn(B, S, D), padding_mask([2, 7, 4])
     with torch.no_grad():
         cache = model.start(memory, memory_mask, capacity=T)
         model.step(x[:, :3], cache)
-        cache.reorder(index)
+        reorder(cache, index)
         assert cache.length == 3
         rest = model.step(x[index, 3:], cache)
         whole = model(x[index], memory[index], memory_mask=memory_mask[index])
     torch.testing.assert_close(rest, whole[:, 3:], **NEAR)
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [1]])
+def test_a_reordered_cache_goes_on_as_the_sequences_it_now_holds(rows: list[int]) -> None:
+    model = decoder().eval()
+    check_reorder(model, DecoderCache.reorder, rows)
+
+    def without_the_mask(cache: DecoderCache, index: Tensor) -> None:
+        mask = cache.memory_mask
+        cache.reorder(index)
+        cache.memory_mask = mask.repeat(2, 1, 1)[: len(index)]
+
+    goes_red(check_reorder, model, without_the_mask, rows)
+
+    def without_what_was_decoded(cache: DecoderCache, index: Tensor) -> None:
+        cache.reorder(index.new_zeros(len(index)))
+
+    goes_red(check_reorder, model, without_what_was_decoded, rows)
 
 
 def test_the_source_is_projected_once() -> None:
@@ -273,20 +285,22 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
         (lambda: decoder()(torch.randn(B, T, D), torch.randn(B, S, 2)), r"memory is of shape \(3, 7, 2\)"),
         (
             lambda: decoder().start(torch.randn(B, S, D), torch.ones(B, T, S).bool(), capacity=3),
-            r"mask is of shape \(3, 5, 7\)",
+            r"memory_mask is of shape \(3, 5, 7\)",
         ),
         (lambda: decoder().start(torch.randn(B, S, D), capacity=0), "capacity is 0"),
+        (lambda: decoder().start(torch.randn(B, S, 2), capacity=3), r"memory is of shape \(3, 7, 2\)"),
+        (
+            lambda: decoder()(torch.randn(B, T, D), torch.randn(2, S, D)),
+            "memory is a batch of 2; allowed: 3, as x",
+        ),
+        (
+            lambda: decoder("pre").step(
+                torch.randn(B, 1, 2), decoder().start(torch.randn(B, S, D), capacity=3)
+            ),
+            r"x is of shape \(3, 1, 2\)",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_packing_is_what_the_encoder_does() -> None:
-    mask = padding_mask([5, 2, 3])
-    model, x, packing = encoder(), torch.randn(B, T, D), Packing(mask)
-    tokens = packing.take(x)
-    for block in model.blocks:
-        tokens = block(tokens, mask, packing=packing)
-    torch.testing.assert_close(packing.pad(tokens), model(x, mask), rtol=0, atol=0)

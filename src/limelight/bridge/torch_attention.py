@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn import MultiHeadAttention
-from limelight.nn.errors import wrong
 
 PROJECTIONS = ("query", "key", "value", "output")
 

@@ -6,9 +6,9 @@ from typing import Any, overload
 from torch import nn
 
 from limelight.bridge.torch_attention import attention_from_torch, attention_to_torch
+from limelight.errors import wrong
 from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention
 from limelight.nn.blocks import PreNorm
-from limelight.nn.errors import wrong
 from limelight.nn.feedforward import ACTIVATIONS
 
 # Our name of a part -> torch.nn's.

@@ -10,7 +10,7 @@ A local tensor's name ends in its axes, one letter each:
     L  classes (labels)                 C, Y, X  image channels, rows, columns
     M  width of the memory              Q  width of a query that is not the model's
     A  width of additive attention      W  width of a value
-    R  rows kept of a batch
+    R  rows kept of a batch             a small letter: a piece of that axis
 
 The first line of a tensor function's docstring is its arrow line: `(B, T, D) -> (B, T, D)` says what
 goes in and what comes out, `B|1` that an axis may be 1, `...` any leading axes. Batch first, always;

@@ -2,8 +2,9 @@
 
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn.attention import additive, masked_softmax
-from limelight.nn.errors import check_axes, check_size
+from limelight.nn.checks import check_axes, check_batch, check_size
 from limelight.nn.tap import Tap
 
 
@@ -34,7 +35,11 @@ class AdditiveAttention(nn.Module):
         it back instead of paying for it each time.
         """
         check_axes("queries", queries, "(B, T, Q)", self.query_width)
+        check_axes("memory", memory, "(B, S, M)", self.memory_width)
+        check_batch("memory", memory, len(queries), "the queries")
         keys_BSA = self.project(memory) if keys is None else keys
+        if keys_BSA.shape != (*memory.shape[:2], self.width):
+            raise wrong("keys", f"of shape {tuple(keys_BSA.shape)}", "what `project` made of this memory")
         weights_BTS = masked_softmax(self.score(queries, keys_BSA), mask)
         if self.weights.watched:
             self.weights(weights_BTS.unsqueeze(1))  # one head

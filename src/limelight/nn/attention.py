@@ -7,13 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from limelight.nn.errors import check_dropout, check_floating, wrong
-from limelight.nn.masks import causal_mask, check_mask
+from limelight.errors import wrong
+from limelight.nn.checks import check_dropout, check_floating, check_mask
+from limelight.nn.masks import causal_mask
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
-# Up to so many keys the explicit softmax is as fast as the fused kernel or faster on CPUs, and its
-# weights are too few to weigh anything: bench/README.md has the figures.
+# Up to so many keys CPUs compute the weights themselves no slower than the fused kernel, often faster,
+# and the weights are too few to weigh anything: bench/README.md has the figures.
 FEW_KEYS = 64
 
 
@@ -55,7 +56,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     check_floating("scores", scores)
     if mask is None:
         return scores.softmax(-1)
-    check_mask(mask, scores.shape, "(..., T, S)")
+    check_mask("mask", mask, tuple(scores.shape), "(..., T, S)")
     some = mask.any(-1, keepdim=True)
     # A row of nothing but -inf would be NaN, and so would its gradient: it gets zeros instead.
     floor = torch.zeros_like(some, dtype=scores.dtype).masked_fill(some, -math.inf)
@@ -84,11 +85,13 @@ def attend(
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by the fused
-    kernel: it never holds the T × S weights (torch has none with dropout on CPUs). `causal` lines up
-    the last query with the last key.
+    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`. More than
+    `FEW_KEYS` keys go to torch's fused kernel, which never holds the T × S weights (with dropout, CPUs
+    have no such kernel). `causal` lines up the last query with the last key; beside a mask, or with
+    fewer queries than keys, it becomes a T × S mask.
     """
     _check(queries, keys, mask)
+    _check_type("values", values, queries)
     if values.shape[:-1] != keys.shape[:-1]:
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
     check_dropout(dropout)
@@ -110,8 +113,9 @@ def attend(
 def pool(query: Tensor, keys: Tensor, values: Tensor, score: Score, mask: Tensor | None = None) -> Tensor:
     """(..., T, Q), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    The mean of `values`, weighted by the softmax of any score: `dot`, `scaled_dot`, `gaussian`, an
-    `AdditiveAttention`'s `score`, or a function of your own that maps queries and keys to (..., T, S).
+    The mean of `values`, weighted by the softmax of any score that maps queries and keys to
+    (..., T, S): `dot`, `scaled_dot`, `gaussian`, `partial(additive, vector=v)`, an
+    `AdditiveAttention`'s `score`, a function of your own.
     """
     return masked_softmax(score(query, keys), mask) @ values
 
@@ -120,12 +124,18 @@ def _check(queries: Tensor, keys: Tensor, mask: Tensor | None) -> None:
     check_floating("queries", queries)
     if queries.dim() < 2:
         raise wrong("queries", f"of shape {tuple(queries.shape)}", "(..., T, K)")
+    _check_type("keys", keys, queries)
     lead, width = queries.shape[:-2], queries.shape[-1]
     if keys.dim() != queries.dim() or keys.shape[:-2] != lead or keys.shape[-1] != width:
         allowed = f"{tuple(lead)} + (S, {width}), as the queries"
         raise wrong("keys", f"of shape {tuple(keys.shape)}", allowed)
     if mask is not None:
-        check_mask(mask, (*lead, queries.shape[-2], keys.shape[-2]), "(..., T, S)")
+        check_mask("mask", mask, (*lead, queries.shape[-2], keys.shape[-2]), "(..., T, S)")
+
+
+def _check_type(argument: str, value: Tensor, queries: Tensor) -> None:
+    if value.dtype != queries.dtype:
+        raise wrong(argument, f"of type {value.dtype}", f"{queries.dtype}, as the queries")
 
 
 def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn.cache import Cache, KeyValues
-from limelight.nn.errors import wrong
+from limelight.nn.checks import check_axes
 from limelight.nn.feedforward import FeedForward
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.packing import Packing
@@ -74,6 +75,7 @@ class EncoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         Residual = residual(norm)
+        self.width = width
         self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
         self.self_residual = Residual(width, dropout)
         self.feedforward = FeedForward(width, hidden, activation=activation, dropout=dropout)
@@ -91,6 +93,7 @@ class EncoderBlock(nn.Module):
 
         With a `packing`, x and the result are its (N, D) real tokens.
         """
+        check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
 
         def attend_to_itself(x: Tensor) -> Tensor:
             return self.self_attention(x, mask=mask, causal=causal, packing=packing)
@@ -114,6 +117,7 @@ class DecoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         Residual = residual(norm)
+        self.width = width
         self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
         self.self_residual = Residual(width, dropout)
         self.cross_attention = MultiHeadAttention(width, heads, dropout=dropout)
@@ -137,6 +141,7 @@ class DecoderBlock(nn.Module):
         Causal always, in training and in evaluation. With a `cache`, x follows what it holds. With
         packings, x, the result and the memory are real tokens.
         """
+        check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
 
         def attend_to_itself(x: Tensor) -> Tensor:
             return self.self_attention(x, mask=mask, causal=True, cache=cache, packing=packing)

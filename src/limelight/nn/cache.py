@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from limelight.nn.errors import check_size, wrong
+from limelight.errors import wrong
+from limelight.nn.checks import check_batch, check_size
 
 
 class KeyValues(NamedTuple):
@@ -14,12 +15,15 @@ class KeyValues(NamedTuple):
     values: Tensor
 
     def reordered(self, index: Tensor) -> "KeyValues":
-        """(R) -> the rows of the batch that `index` names, in its order"""
+        """The rows of the batch that `index` (R) names, in its order."""
         return KeyValues(self.keys.index_select(0, index), self.values.index_select(0, index))
 
 
 class Cache:
-    """Room for the keys and values of `capacity` positions of one self-attention, filled as they come."""
+    """Room for the keys and values of `capacity` positions of one self-attention, filled as they come.
+
+    For inference: what is written in place cannot be differentiated through.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = check_size("capacity", capacity)
@@ -27,15 +31,13 @@ class Cache:
         self._room: KeyValues | None = None  # (B, H, capacity, K), made when the first keys arrive
 
     def append(self, new: KeyValues) -> KeyValues:
-        """(B, H, T, K) twice -> (B, H, length + T, K) twice, views of what is kept"""
+        """Keep the keys and values of T more positions; gives back all so far, as views of the room."""
         end = self.length + new.keys.shape[2]
         if end > self.capacity:
             raise wrong("cache", f"of {self.capacity} positions", f"at least {end} for this step")
         if self._room is None:
             self._room = KeyValues(*(_room(new_x, self.capacity) for new_x in new))
-        if self._room.keys.shape[0] != new.keys.shape[0]:
-            batch = self._room.keys.shape[0]
-            raise wrong("queries", f"a batch of {new.keys.shape[0]}", f"{batch}, as in the cache")
+        check_batch("queries", new.keys, len(self._room.keys), "in the cache")
         for room, new_x in zip(self._room, new, strict=True):
             room[:, :, self.length : end] = new_x
         self.length = end
@@ -46,7 +48,8 @@ class Cache:
         if self._room is None:
             return
         kept = self._used().reordered(index)
-        self._room = KeyValues(*(_room(x, self.capacity) for x in kept))
+        if len(index) != len(self._room.keys):
+            self._room = KeyValues(*(_room(x, self.capacity) for x in kept))
         for room, x in zip(self._room, kept, strict=True):
             room[:, :, : self.length] = x
 

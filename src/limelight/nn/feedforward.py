@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limelight.nn.errors import check_dropout, check_size, wrong
+from limelight.errors import wrong
+from limelight.nn.checks import check_axes, check_dropout, check_size
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -17,6 +18,7 @@ class FeedForward(nn.Module):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise wrong("activation", repr(activation), " or ".join(map(repr, ACTIVATIONS)))
+        self.width = width
         self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden))
         self.contract = nn.Linear(hidden, width)
         self.activation = ACTIVATIONS[activation]
@@ -24,4 +26,5 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
+        check_axes("x", x, "(..., D)", self.width)
         return self.contract(self.dropout(self.activation(self.expand(x))))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from limelight.nn.errors import wrong
+from limelight.errors import wrong
 
 
 def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Tensor:
@@ -43,17 +43,3 @@ def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None)
     if size < 0 or past < 0:
         raise wrong("size, past", f"({size}, {past})", "whole numbers from 0 on")
     return torch.ones(1, size, past + size, dtype=torch.bool, device=device).tril(past)
-
-
-def check_mask(mask: Tensor, shape: Sequence[int], axes: str) -> None:
-    """Refuse a mask that is not boolean or does not lie over `shape`, axis by axis."""
-    if mask.dtype != torch.bool:
-        raise wrong("mask", f"of type {mask.dtype}", "torch.bool, True where it may attend")
-    fits = mask.dim() == len(shape) and all(
-        size in (1, whole) for size, whole in zip(mask.shape, shape, strict=True)
-    )
-    if not fits:
-        hint = f"{axes} = {tuple(shape)}, each axis whole or 1"
-        if mask.dim() == 2 and len(shape) == 3:
-            hint += "; write mask[None] for a (T, S) mask, mask[:, None] for a (B, S) mask"
-        raise wrong("mask", f"of shape {tuple(mask.shape)}", hint)

@@ -3,10 +3,10 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
-from limelight.nn.errors import check_axes, check_dropout, check_size, wrong
-from limelight.nn.masks import check_mask
+from limelight.nn.checks import check_axes, check_batch, check_dropout, check_mask, check_size
 from limelight.nn.packing import Packing
 from limelight.nn.tap import Tap
 
@@ -54,22 +54,29 @@ class MultiHeadAttention(nn.Module):
         """(B, T, D), (B, S, M), (B|1, T|1, S) -> (B, T, D)
 
         Self-attention without `memory`. What `project` made may stand in the memory's place. With a
-        `cache`, the queries follow what the cache holds. With a `packing`, the queries and the
-        result are its (N, D) real tokens; `memory_packing` says the same of the memory.
+        `cache`, self-attention goes on from what the cache holds. With a `packing`, the queries and the
+        result are its (N, D) real tokens; `memory_packing` says the same of the memory. A query that
+        may attend to nothing mixes nothing: it comes out as the output bias.
         """
         check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
         if memory is None:
             memory, memory_packing = queries, packing
+        elif cache is not None:
+            raise wrong("memory", "given with a cache", "a cache of self-attention; see `project`")
         if not isinstance(memory, KeyValues):
             memory = self.project(memory, memory_packing)
+        q_BHTK = self._split(self.query(queries), packing)
+        check_batch("memory", memory.keys, len(q_BHTK), "the queries")
+        if mask is not None:
+            past = cache.length if cache else 0
+            shape = (len(q_BHTK), q_BHTK.shape[2], past + memory.keys.shape[2])
+            check_mask("mask", mask, shape, "(B, T, S)")
         if cache is not None:
             memory = cache.append(memory)
-        q_BHTK = self._split(self.query(queries), packing)
-        if mask is not None:
-            shape = (q_BHTK.shape[0], q_BHTK.shape[2], memory.keys.shape[2])
-            check_mask(mask, shape, "(B, T, S)")
-            mask = mask.unsqueeze(1)
-        mixed_BTD = self._mix(q_BHTK, memory, mask, causal).transpose(1, 2).flatten(2)
+        if causal and packing and mask is packing.mask and packing.trailing and not self.weights.watched:
+            mask = None  # the padding comes after every token that is taken
+        mask_B1TS = None if mask is None else mask.unsqueeze(1)
+        mixed_BTD = self._mix(q_BHTK, memory, mask_B1TS, causal).transpose(1, 2).flatten(2)
         return self.output(packing.take(mixed_BTD) if packing else mixed_BTD)
 
     def project(self, memory: Tensor, packing: Packing | None = None) -> KeyValues:
@@ -78,8 +85,7 @@ class MultiHeadAttention(nn.Module):
         Keys and values of a memory, for when the same memory is attended to more than once.
         """
         check_axes("memory", memory, "(N, M)" if packing else "(B, S, M)", self.memory_width)
-        keys, values = self.key(memory), self.value(memory)
-        return KeyValues(self._split(keys, packing), self._split(values, packing))
+        return KeyValues(self._split(self.key(memory), packing), self._split(self.value(memory), packing))
 
     def _split(self, x: Tensor, packing: Packing | None) -> Tensor:
         """(B, T, D) -> (B, H, T, K)"""
@@ -88,7 +94,10 @@ class MultiHeadAttention(nn.Module):
         return x_BTD.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
     def _mix(self, q_BHTK: Tensor, memory: KeyValues, mask: Tensor | None, causal: bool) -> Tensor:
-        """Fused unless watched."""
+        """(B, H, T, K), (B|1, 1, T|1, S) -> (B, H, T, K)
+
+        Fused unless watched.
+        """
         dropout = self.dropout if self.training else 0.0
         if not self.weights.watched:
             return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from limelight.nn.errors import wrong
-from limelight.nn.masks import check_mask
+from limelight.errors import wrong
+from limelight.nn.checks import check_mask
 
 
 class Packing:
@@ -17,10 +17,14 @@ class Packing:
         """`mask` is (B, 1, T), True = real, as `padding_mask` makes it."""
         if mask.dim() != 3 or mask.shape[1] != 1:
             raise wrong("mask", f"of shape {tuple(mask.shape)}", "(B, 1, T)")
-        check_mask(mask, mask.shape, "(B, 1, T)")
+        check_mask("mask", mask, tuple(mask.shape), "(B, 1, T)")
+        self.mask = mask
         self.batch, _, self.length = mask.shape
         index_N = mask.flatten().nonzero().squeeze(1)
-        self._index_N = None if len(index_N) == mask.numel() else index_N
+        self.tokens = len(index_N)
+        self._index_N = None if self.tokens == mask.numel() else index_N
+        # Whether all padding stands on the right, so that no real token comes after it.
+        self.trailing = not (mask[..., 1:] & ~mask[..., :-1]).any()
 
     def take(self, padded: Tensor) -> Tensor:
         """(B, T, ...) -> (N, ...)"""
@@ -35,6 +39,8 @@ class Packing:
 
         Padding is filled with zeros.
         """
+        if len(tokens) != self.tokens:
+            raise wrong("tokens", f"{len(tokens)} tokens", f"the {self.tokens} real ones of the mask")
         if self._index_N is not None:
             blank = tokens.new_zeros(self.batch * self.length, *tokens.shape[1:])
             tokens = blank.index_copy(0, self._index_N, tokens)

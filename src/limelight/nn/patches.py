@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from limelight.nn.errors import check_axes, check_size, wrong
+from limelight.errors import wrong
+from limelight.nn.checks import check_floating, check_size
 
 
 class PatchEmbedding(nn.Module):
@@ -20,12 +21,13 @@ class PatchEmbedding(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, P, D)"""
-        check_axes("images", images, "(B, C, Y, X)")
-        batch, channels, rows, columns = images.shape
+        check_floating("images", images)
         size = self.patch
-        if channels != self.channels or rows % size or columns % size:
+        fits = images.dim() == 4 and images.shape[1] == self.channels
+        if not fits or images.shape[2] % size or images.shape[3] % size:
             allowed = f"(B, {self.channels}, Y, X), Y and X multiples of patch={size}"
             raise wrong("images", f"of shape {tuple(images.shape)}", allowed)
-        cut = images.reshape(batch, channels, rows // size, size, columns // size, size)
-        patches_BYXCyx = cut.permute(0, 2, 4, 1, 3, 5)
+        batch, channels, rows, columns = images.shape
+        cut_BCYyXx = images.reshape(batch, channels, rows // size, size, columns // size, size)
+        patches_BYXCyx = cut_BCYyXx.permute(0, 2, 4, 1, 3, 5)
         return self.project(patches_BYXCyx.flatten(3).flatten(1, 2))

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from limelight.nn.errors import check_axes, check_dropout, check_size, wrong
+from limelight.errors import wrong
+from limelight.nn.checks import check_axes, check_dropout, check_size
 
 
 def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
@@ -15,10 +16,10 @@ def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device |
     `start` on (Vaswani et al. 2017, section 3.5).
     """
     position_T = torch.arange(start, start + length, device=device, dtype=torch.float32)
-    even = torch.arange(0, width, 2, device=device, dtype=torch.float32)
-    angle = position_T.unsqueeze(1) * torch.exp(even * (-math.log(10000.0) / width))
+    even_d = torch.arange(0, width, 2, device=device, dtype=torch.float32)
+    angle_Td = position_T.unsqueeze(1) * torch.exp(even_d * (-math.log(10000.0) / width))
     # An odd width ends on a sine: the last cosine has no column.
-    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width]
+    return torch.stack((angle_Td.sin(), angle_Td.cos()), -1).flatten(1)[:, :width]
 
 
 class SinusoidalPositions(nn.Module):

@@ -5,10 +5,10 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn.blocks import DecoderBlock, EncoderBlock, residual
 from limelight.nn.cache import DecoderCache
-from limelight.nn.errors import check_axes, check_size, wrong
-from limelight.nn.masks import check_mask
+from limelight.nn.checks import check_axes, check_batch, check_mask, check_size
 from limelight.nn.packing import Packing
 
 
@@ -41,8 +41,7 @@ class Encoder(nn.Module):
         and come out as zeros. A mask of T rows only says who may attend to whom.
         """
         check_axes("x", x, "(B, T, D)", self.width)
-        packing = _packing(x, mask, rows=x.shape[1])
-        tokens = packing.take(x) if packing else x
+        tokens, mask, packing = _pack(x, "mask", mask, rows=x.shape[1])
         for block in self.blocks:
             tokens = block(tokens, mask, causal=causal, packing=packing)
         tokens = self.norm(tokens)
@@ -84,10 +83,9 @@ class Decoder(nn.Module):
         """
         check_axes("x", x, "(B, T, D)", self.width)
         check_axes("memory", memory, "(B, S, D)", self.width)
-        packing = _packing(x, mask, rows=x.shape[1])
-        memory_packing = _packing(memory, memory_mask, rows=x.shape[1])
-        tokens = packing.take(x) if packing else x
-        memory = memory_packing.take(memory) if memory_packing else memory
+        check_batch("memory", memory, len(x), "x")
+        tokens, mask, packing = _pack(x, "mask", mask, rows=x.shape[1])
+        memory, memory_mask, memory_packing = _pack(memory, "memory_mask", memory_mask, rows=x.shape[1])
         for block in self.blocks:
             tokens = block(tokens, memory, mask, memory_mask, packing=packing, memory_packing=memory_packing)
         tokens = self.norm(tokens)
@@ -95,12 +93,10 @@ class Decoder(nn.Module):
 
     def start(self, memory: Tensor, memory_mask: Tensor | None = None, *, capacity: int) -> DecoderCache:
         """(B, S, D), (B|1, 1, S) -> a cache with room for `capacity` target positions"""
-        packing = _packing(memory, memory_mask, rows=1)
-        tokens = packing.take(memory) if packing else memory
+        check_axes("memory", memory, "(B, S, D)", self.width)
+        tokens, memory_mask, packing = _pack(memory, "memory_mask", memory_mask, rows=1)
         blocks = cast(Iterable[DecoderBlock], self.blocks)
         memories = [block.cross_attention.project(tokens, packing) for block in blocks]
-        if memory_mask is not None:
-            memory_mask = memory_mask.expand(memory.shape[0], 1, memory.shape[1])
         return DecoderCache(memories, memory_mask, capacity)
 
     def step(self, x: Tensor, cache: DecoderCache) -> Tensor:
@@ -110,19 +106,20 @@ class Decoder(nn.Module):
         """
         if len(cache.memories) != len(self.blocks):
             raise wrong("cache", f"of {len(cache.memories)} blocks", f"{len(self.blocks)} blocks")
-        if len(x) != cache.batch:  # before any block has kept something
-            raise wrong("x", f"a batch of {len(x)}", f"{cache.batch}, as in the cache")
+        check_batch("x", x, cache.batch, "in the cache")
         for block, memory, decoded in zip(self.blocks, cache.memories, cache.decoded, strict=True):
             x = block(x, memory, memory_mask=cache.memory_mask, cache=decoded)
         return self.norm(x)
 
 
-def _packing(x: Tensor, mask: Tensor | None, rows: int) -> Packing | None:
-    """The packing that a padding mask over x (B, S, D) allows; None without one."""
+def _pack(
+    x: Tensor, argument: str, mask: Tensor | None, rows: int
+) -> tuple[Tensor, Tensor | None, Packing | None]:
+    """The real tokens of x (B, S, D), the mask whole, and the way back, where the mask is padding."""
     if mask is None:
-        return None
-    batch, size = x.shape[:2]
-    check_mask(mask, (batch, rows, size), "(B, T, S)")
+        return x, None, None
+    check_mask(argument, mask, (len(x), rows, x.shape[1]), "(B, T, S)")
     if mask.shape[1] != 1:
-        return None
-    return Packing(mask.expand(batch, 1, size))
+        return x, mask, None
+    packing = Packing(mask.expand(len(x), -1, -1))
+    return packing.take(x), packing.mask, packing

@@ -9,7 +9,7 @@ Watcher = Callable[[Tensor], None]
 
 
 class Tap(nn.Module):
-    """Shows the weights that pass to whoever watches; with nobody watching, none are computed.
+    """Shows the weights that pass to whoever watches; with nobody watching, none pass.
 
     A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`.
     """

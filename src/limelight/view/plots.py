@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from limelight.nn.errors import wrong
+from limelight.errors import wrong
 
 COLOURS = "viridis"  # even steps for every kind of colour vision, and in grey
 

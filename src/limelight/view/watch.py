@@ -5,8 +5,9 @@ from contextlib import ExitStack, contextmanager
 
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.nn import Tap
-from limelight.nn.errors import wrong
+from limelight.nn.tap import Watcher
 
 
 @contextmanager
@@ -40,9 +41,8 @@ def _is_below(tap: str, name: str) -> bool:
     return tap == name or tap.startswith(name + ".")
 
 
-class _keeper:
-    def __init__(self, kept: list[Tensor]) -> None:
-        self.kept = kept
+def _keeper(kept: list[Tensor]) -> Watcher:
+    def keep(weights: Tensor) -> None:
+        kept.append(weights.detach())
 
-    def __call__(self, weights: Tensor) -> None:
-        self.kept.append(weights.detach())
+    return keep

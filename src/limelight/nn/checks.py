@@ -1,0 +1,51 @@
+"""What every part asks of its arguments before it computes."""
+
+import torch
+from torch import Tensor
+
+from limelight.errors import wrong
+
+
+def check_size(argument: str, value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise wrong(argument, repr(value), "a whole number of at least 1")
+    return value
+
+
+def check_dropout(value: float) -> float:
+    if not 0.0 <= value < 1.0:
+        raise wrong("dropout", value, "at least 0 and less than 1")
+    return value
+
+
+def check_floating(argument: str, value: Tensor) -> None:
+    if not value.is_floating_point():
+        raise wrong(argument, f"of type {value.dtype}", "floating-point numbers")
+
+
+def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
+    """Refuse a tensor that has not as many axes as e.g. "(B, T, D)", or not this last one."""
+    check_floating(argument, value)
+    any_lead = axes.startswith("(...")
+    if (value.dim() != axes.count(",") + 1 and not any_lead) or value.shape[-1:] != (width,):
+        allowed = f"{axes} with a last axis of {width}"
+        raise wrong(argument, f"of shape {tuple(value.shape)}", allowed)
+
+
+def check_batch(argument: str, value: Tensor, batch: int, owner: str) -> None:
+    if len(value) != batch:
+        raise wrong(argument, f"a batch of {len(value)}", f"{batch}, as {owner}")
+
+
+def check_mask(argument: str, mask: Tensor, shape: tuple[int, ...], axes: str) -> None:
+    """Refuse a mask that is not boolean or does not lie over `shape`: all of the last axis, and all or
+    1 of the others."""
+    if mask.dtype != torch.bool:
+        raise wrong(argument, f"of type {mask.dtype}", "torch.bool, True where it may attend")
+    whole = len(mask.shape) == len(shape) and mask.shape[-1:] == shape[-1:]
+    if whole and all(size in (1, full) for size, full in zip(mask.shape, shape, strict=True)):
+        return
+    allowed = f"{axes} = {shape}, where every axis but the last may be 1"
+    if mask.dim() == 2 and len(shape) == 3:
+        allowed += "; write mask[None] for a (T, S) mask, mask[:, None] for a (B, S) mask"
+    raise wrong(argument, f"of shape {tuple(mask.shape)}", allowed)
