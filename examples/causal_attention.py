@@ -3,10 +3,10 @@
 The weights are as they were born, untrained: what there is to see is the mask. Nothing stands to the
 right of the diagonal, because no word may look at one that comes after it.
 
-    python examples/causal_attention.py [words ...]
+    python examples/causal_attention.py --help
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -19,8 +19,10 @@ WIDTH, HEADS = 64, 4
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("words", nargs="*", default=SENTENCE.split(), help="a sentence of your own")
+    words = parser.parse_args().words
     torch.manual_seed(1)
-    words = sys.argv[1:] or SENTENCE.split()
     vocabulary = sorted(set(words))
     embedding = torch.nn.Embedding(len(vocabulary), WIDTH)
     positions = SinusoidalPositions(WIDTH)

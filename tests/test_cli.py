@@ -35,6 +35,13 @@ def test_wrong_input_gets_one_line_and_exit_code_2(wrong: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_the_parts_are_there_after_importing_the_package_alone() -> None:
+    program = "import limelight; print(limelight.nn.dot, limelight.view.watch, limelight.bridge.to_torch)"
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'attic'"):
+        _ = limelight.attic
+
+
 def test_help_does_not_wait_for_torch() -> None:
     program = "import sys, limelight.cli; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -11,7 +11,7 @@ app = App(
     version=__version__,
     help="""Build, check, train and see Transformers.
 
-This version is a library: `from limelight.nn import MultiHeadAttention`. The README shows each part.
+This version is a library: `from limelight.nn import MultiHeadAttention`. The README shows where to begin.
 """,
 )
 

@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 # What takes or gives something else than tensors; each has a test of its own in its file.
 OTHER = {"Decoder.start", "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
-         "Tap.watching"}  # fmt: skip
+         "Tap.watching", "MultiHeadAttention.extra_repr"}  # fmt: skip
 
 
 def public_tensor_functions() -> Iterator[str]:

@@ -43,6 +43,11 @@ def test_wrong_lengths_are_refused_by_name(lengths: list, size: int, message: st
         padding_mask(torch.tensor(lengths), size)
 
 
+def test_a_broken_size_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"size is 2\.5; allowed: a whole number"):
+        padding_mask([1, 2], 2.5)
+
+
 def test_causal_mask_is_true_on_and_below_the_diagonal() -> None:
     assert causal_mask(3).tolist() == [[[True, False, False], [True, True, False], [True, True, True]]]
 
@@ -70,6 +75,11 @@ def test_a_mask_that_does_not_lie_over_the_scores_is_refused(shape: tuple[int, .
     mask = torch.ones(shape, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"mask is of shape .* allowed: \(\.\.\., T, S\) = \(2, 3, 5\)"):
         masked_softmax(torch.zeros(2, 3, 5), mask)
+
+
+def test_a_padding_mask_that_is_too_short_is_told_its_size() -> None:
+    with pytest.raises(ValueError, match=r"padding_mask\(lengths, 5\) is as long as the batch"):
+        masked_softmax(torch.zeros(2, 3, 5), padding_mask([4, 2]))
 
 
 def test_a_mask_of_two_axes_is_told_how_to_say_what_it_means() -> None:

@@ -215,7 +215,7 @@ def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
             torch.ones(B, T, D, dtype=torch.long),
             None,
             None,
-            "queries is of type torch.int64; allowed: floating",
+            "queries is of type torch.int64; .* token ids are embedded first",
         ),
         (
             torch.ones(B, D),
@@ -237,7 +237,12 @@ def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
             torch.ones(B, T, S, dtype=torch.bool),
             r"allowed: \(B, T, S\) = \(3, 5, 5\)",
         ),
-        (torch.ones(B, T, D), None, torch.ones(B, T, T), "mask is of type torch.float32"),
+        (
+            torch.ones(B, T, D),
+            None,
+            torch.ones(B, T, T),
+            "torch.float32; allowed: torch.bool, .* one argument, memory",
+        ),
         (
             torch.ones(B, T, D),
             None,

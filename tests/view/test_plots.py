@@ -19,7 +19,24 @@ def test_each_head_has_a_map_of_its_own_weights_on_one_scale() -> None:
     assert [axes.get_title() for axes in sheet] == [f"head {h}" for h in range(7)]
     for axes, head in zip(sheet, weights, strict=True):
         np.testing.assert_allclose(axes.images[0].get_array(), head.numpy())
-        assert axes.images[0].get_clim() == (0.0, 1.0)
+        assert axes.images[0].get_clim() == (0.0, float(weights.max()))
+
+
+def test_what_a_mask_forbids_is_blank_and_what_is_nearly_zero_is_not() -> None:
+    (axes,) = maps(draw_attention(torch.tensor([[[1.0, 0.0], [1e-6, 1 - 1e-6]]])))
+    assert axes.images[0].get_array().mask.tolist() == [[False, True], [False, False]]
+
+
+@pytest.mark.parametrize(("heads", "places"), [(1, 1), (3, 3), (5, 6), (6, 6), (8, 8), (9, 9)])
+def test_few_places_of_a_sheet_stay_empty(heads: int, places: int) -> None:
+    figure = draw_attention(torch.rand(heads, 2, 2))
+    assert len(figure.axes) == places + 1  # and the scale
+
+
+def test_tokens_may_be_numbers_and_weights_may_need_gradients() -> None:
+    weights = torch.rand(1, 2, 2, requires_grad=True)
+    (axes,) = maps(draw_attention(weights, [7, 8]))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["7", "8"]
 
 
 def test_tokens_stand_on_both_axes() -> None:

@@ -3,7 +3,7 @@ import torch
 from support import EXACT, HIDDEN, B, D, H, S, T
 from torch import nn
 
-from limelight.nn import Decoder, Encoder, MultiHeadAttention
+from limelight.nn import Decoder, Encoder, MultiHeadAttention, padding_mask
 from limelight.view import watch
 
 
@@ -20,6 +20,20 @@ def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
     }
     for (weights,) in seen.values():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+def test_a_padded_query_looks_at_nothing() -> None:
+    model = nn.ModuleDict({"encoder": Encoder(1, D, H, HIDDEN), "decoder": Decoder(1, D, H, HIDDEN)})
+    source_mask, target_mask = padding_mask([7, 2, 0]), padding_mask([1, 5, 3])
+    with watch(model) as seen:
+        memory = model["encoder"](torch.randn(B, S, D), source_mask)
+        model["decoder"](torch.randn(B, T, D), memory, target_mask, source_mask)
+    sums = {name: passes[0].sum(-1)[:, 0] for name, passes in seen.items()}
+    rows = {"encoder": source_mask[:, 0], "decoder": target_mask[:, 0]}
+    seeing = torch.tensor([True, True, False])[:, None]  # the third source is empty
+    for name, got in sums.items():
+        expected = rows[name.split(".")[0]] & (seeing if "cross" in name else True)
+        torch.testing.assert_close(got, expected.float())
 
 
 def test_each_pass_is_kept() -> None:

@@ -15,7 +15,10 @@ PROJECTIONS = ("query", "key", "value", "output")
 
 
 def projections(module: nn.MultiheadAttention | MultiHeadAttention) -> dict[str, Tensor]:
-    """The whole W_q, W_k, W_v and W_o, by "query", "key", "value", "output": x @ W.T projects x."""
+    """The whole W_q, W_k, W_v and W_o, by "query", "key", "value", "output": x @ W.T projects x.
+
+    They are the module's own memory: clone what is to be kept or changed.
+    """
     if isinstance(module, MultiHeadAttention):
         weights = [getattr(module, name).weight for name in PROJECTIONS]
     elif not isinstance(module, nn.MultiheadAttention):

@@ -37,7 +37,10 @@ def from_torch(module: nn.TransformerEncoder) -> Encoder: ...
 @overload
 def from_torch(module: nn.TransformerDecoder) -> Decoder: ...
 def from_torch(module: Any) -> Any:
-    """The same layer or stack from limelight.nn, with copied weights: batch first, and watchable."""
+    """The same layer or stack from limelight.nn, with copied weights: batch first, and watchable.
+
+    A decoder of ours is always causal: torch.nn's gives the same with a causal `tgt_mask`.
+    """
     ours: nn.Module
     match module:
         case nn.MultiheadAttention():

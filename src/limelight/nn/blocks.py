@@ -61,7 +61,7 @@ def residual(norm: str) -> type[PostNorm] | type[PreNorm]:
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention, then feed-forward with `hidden` units; `norm` is "post" or "pre"."""
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """What every part asks of its arguments before it computes."""
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -7,9 +9,9 @@ from limelight.errors import wrong
 
 
 def check_size(argument: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise wrong(argument, repr(value), "a whole number of at least 1")
-    return value
+    return int(value)
 
 
 def check_dropout(value: float) -> float:
@@ -20,7 +22,8 @@ def check_dropout(value: float) -> float:
 
 def check_floating(argument: str, value: Tensor) -> None:
     if not value.is_floating_point():
-        raise wrong(argument, f"of type {value.dtype}", "floating-point numbers")
+        hint = "a mask goes by mask=" if value.dtype == torch.bool else "token ids are embedded first"
+        raise wrong(argument, f"of type {value.dtype}", f"floating-point numbers; {hint}")
 
 
 def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
@@ -48,4 +51,6 @@ def check_mask(argument: str, mask: Tensor, shape: tuple[int, ...], axes: str) -
     allowed = f"{axes} = {shape}, where every axis but the last may be 1"
     if mask.dim() == 2 and len(shape) == 3:
         allowed += "; write mask[None] for a (T, S) mask, mask[:, None] for a (B, S) mask"
+    elif mask.shape[-2:-1] == (1,) and mask.shape[-1] < shape[-1]:
+        allowed += f"; padding_mask(lengths, {shape[-1]}) is as long as the batch"
     raise wrong(argument, f"of shape {tuple(mask.shape)}", allowed)

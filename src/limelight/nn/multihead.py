@@ -70,14 +70,23 @@ class MultiHeadAttention(nn.Module):
         if mask is not None:
             past = cache.length if cache else 0
             shape = (len(q_BHTK), q_BHTK.shape[2], past + memory.keys.shape[2])
+            if mask.is_floating_point():  # torch.nn's habit: attention(x, x, x)
+                allowed = "torch.bool, True where it may attend; keys and values are one argument, memory"
+                raise wrong("mask", f"of type {mask.dtype}", allowed)
             check_mask("mask", mask, shape, "(B, T, S)")
         if cache is not None:
             memory = cache.append(memory)
-        if causal and packing and mask is packing.mask and packing.trailing and not self.weights.watched:
+        if packing and self.weights.watched:  # a padded query is not there, so it looks at nothing
+            real_BT1 = packing.mask.transpose(1, 2)
+            mask = real_BT1.expand(-1, -1, memory.keys.shape[2]) if mask is None else mask & real_BT1
+        elif causal and packing and mask is packing.mask and packing.trailing:
             mask = None  # the padding comes after every token that is taken
         mask_B1TS = None if mask is None else mask.unsqueeze(1)
         mixed_BTD = self._mix(q_BHTK, memory, mask_B1TS, causal).transpose(1, 2).flatten(2)
         return self.output(packing.take(mixed_BTD) if packing else mixed_BTD)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, heads={self.heads}, dropout={self.dropout}"
 
     def project(self, memory: Tensor, packing: Packing | None = None) -> KeyValues:
         """(B, S, M) -> (B, H, S, K), (B, H, S, K)

@@ -13,7 +13,7 @@ from limelight.nn.packing import Packing
 
 
 class Encoder(nn.Module):
-    """`depth` encoder blocks."""
+    """`depth` encoder blocks of `width` D and `heads` heads; `hidden` is the feed-forward width F."""
 
     def __init__(
         self,
@@ -49,7 +49,10 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """`depth` decoder blocks; a whole target at once, or step by step with a cache."""
+    """`depth` decoder blocks; a whole target at once, or step by step with a cache.
+
+    The arguments are those of `Encoder`.
+    """
 
     def __init__(
         self,

@@ -3,26 +3,33 @@
 import math
 from collections.abc import Sequence
 
+import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 from torch import Tensor
 
 from limelight.errors import wrong
 
 COLOURS = "viridis"  # even steps for every kind of colour vision, and in grey
+FORBIDDEN = "0.93"  # a weight of exactly zero is a mask's work and stays blank
+ACROSS = 4  # maps in a row, at most
 
 
 def draw_attention(
     weights: Tensor,
-    queries: Sequence[str] | None = None,
-    keys: Sequence[str] | None = None,
+    queries: Sequence[object] | None = None,
+    keys: Sequence[object] | None = None,
     *,
     title: str = "",
 ) -> Figure:
     """(H, T, S) -> a sheet with one map a head
 
-    Row: who looks. Column: what is looked at. `queries` and `keys` are the tokens; for
-    self-attention `keys` may be left out.
+    Row: who looks. Column: what is looked at; blank where the weight is exactly zero. `queries` and
+    `keys` are the tokens; for self-attention `keys` may be left out.
     """
     if weights.dim() != 3:
         raise wrong("weights", f"of shape {tuple(weights.shape)}", "(H, T, S), one sequence")
@@ -31,38 +38,47 @@ def draw_attention(
     for name, tokens, size in (("queries", queries, rows), ("keys", keys, columns)):
         if tokens is not None and len(tokens) != size:
             raise wrong(name, f"{len(tokens)} tokens", f"{size}, as the weights")
-    across = min(heads, 4)
-    down = math.ceil(heads / across)
-    figure = Figure(
-        figsize=(1.2 + across * max(2.2, 0.3 * columns), 1.2 + down * max(2.2, 0.3 * rows)),
-        layout="constrained",
-    )
+    down = math.ceil(heads / ACROSS)
+    across = math.ceil(heads / down)
+    inches = (1.5 + across * max(1.9, 0.27 * columns), 1.3 + down * max(1.9, 0.27 * rows))
+    figure = Figure(figsize=inches, layout="compressed")
     grid = figure.subplots(down, across, squeeze=False).flatten()
+    maps = weights.detach().float().cpu().numpy()
+    # One scale for all heads: a weak head must not look like a strong one.
+    largest = float(maps.max()) if maps.size else 1.0
     for head, axes in enumerate(grid):
         if head < heads:
-            _draw_map(axes, weights[head], queries, keys)
+            picture = _draw_map(axes, maps[head], queries, keys, largest)
             axes.set_title(f"head {head}", fontsize=10)
+            axes.set_ylabel("query: who looks" if head % across == 0 else "")
+            axes.set_xlabel("key: looked at" if head + across >= heads else "")
         else:
             axes.set_axis_off()
-    figure.colorbar(grid[0].images[0], ax=list(grid), label="weight", shrink=0.8)
-    figure.supylabel("query: who looks", fontsize=10)
-    figure.supxlabel("key: what is looked at", fontsize=10)
+    figure.colorbar(picture, ax=list(grid), label="weight")
     if title:
         figure.suptitle(title, fontsize=12)
     return figure
 
 
 def _draw_map(
-    axes: Axes, weights_TS: Tensor, queries: Sequence[str] | None, keys: Sequence[str] | None
-) -> None:
-    # One scale for all heads: a weak head must not look like a strong one.
-    axes.imshow(weights_TS.float().cpu().numpy(), cmap=COLOURS, vmin=0.0, vmax=1.0)
-    if queries is not None:
-        axes.set_yticks(range(len(queries)), _plain(queries), fontsize=8)
-    if keys is not None:
-        axes.set_xticks(range(len(keys)), _plain(keys), fontsize=8, rotation=90)
+    axes: Axes,
+    map_TS: NDArray[np.float32],
+    queries: Sequence[object] | None,
+    keys: Sequence[object] | None,
+    largest: float,
+) -> AxesImage:
+    colours = matplotlib.colormaps[COLOURS].with_extremes(bad=FORBIDDEN)
+    picture = axes.imshow(np.ma.masked_equal(map_TS, 0.0), cmap=colours, vmin=0.0, vmax=largest)
+    for axis, tokens in ((axes.yaxis, queries), (axes.xaxis, keys)):
+        if tokens is None:
+            axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        else:
+            axis.set_ticks(range(len(tokens)), [_plain(token) for token in tokens], fontsize=8)
+    if keys is not None and max((len(str(key)) for key in keys), default=0) > 2:
+        axes.tick_params(axis="x", rotation=90)
+    return picture
 
 
-def _plain(tokens: Sequence[str]) -> list[str]:
+def _plain(token: object) -> str:
     """A dollar sign in a token is a dollar sign, not the beginning of a formula."""
-    return [token.replace("$", r"\$") for token in tokens]
+    return str(token).replace("$", r"\$")
