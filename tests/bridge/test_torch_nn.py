@@ -106,6 +106,14 @@ def test_a_converted_stack_shows_what_torchs_hides() -> None:
     assert seen["blocks.1.cross_attention.weights"][0].shape == (B, H, T, S)
 
 
+def test_what_is_frozen_stays_frozen() -> None:
+    theirs = nn.TransformerEncoderLayer(D, H, HIDDEN, activation=torch.relu).requires_grad_(False)
+    ours = from_torch(theirs)
+    assert not any(parameter.requires_grad for parameter in ours.parameters())
+    assert not any(parameter.requires_grad for parameter in to_torch(ours).parameters())
+    assert all(parameter.requires_grad for parameter in from_torch(nn.MultiheadAttention(D, H)).parameters())
+
+
 def test_layers_without_biases_come_over() -> None:
     theirs = nn.TransformerEncoderLayer(
         D, H, HIDDEN, bias=False, batch_first=True, activation=nn.GELU()

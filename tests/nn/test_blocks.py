@@ -2,6 +2,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from support import (
     DTYPES,
     HIDDEN,
@@ -22,7 +23,8 @@ from support import (
 from torch import Tensor, nn
 
 from limelight.bridge import from_torch
-from limelight.nn import DecoderBlock, EncoderBlock, causal_mask, padding_mask
+from limelight.nn import DecoderBlock, EncoderBlock, MultiHeadAttention, causal_mask, padding_mask
+from limelight.nn.blocks import PostNorm, PreNorm
 
 BLOCKS = pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
 
@@ -127,6 +129,31 @@ def test_dropout_acts_in_training_only(block: type) -> None:
     assert not torch.equal(module(*inputs), module(*inputs))
     module.eval()
     assert torch.equal(module(*inputs), module(*inputs))
+
+
+@BLOCKS
+@NORMS
+def test_dropout_and_activation_reach_every_part(block: type, norm: str) -> None:
+    module = block(D, H, HIDDEN, dropout=0.25, activation="gelu", norm=norm)
+    rates = {
+        name: part.p if isinstance(part, nn.Dropout) else part.dropout
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Dropout | MultiHeadAttention)
+    }
+    assert set(rates.values()) == {0.25}
+    assert len(rates) == (4 if block is EncoderBlock else 6)
+    assert module.feedforward.activation is F.gelu
+
+
+@pytest.mark.parametrize("residual", [PostNorm, PreNorm])
+def test_the_residual_drops_what_its_sublayer_gives(residual: type) -> None:
+    def shift(x: Tensor) -> Tensor:
+        return torch.arange(D).expand_as(x) * 1.0
+
+    module, x = residual(D, 0.5), torch.randn(B, T, D)
+    assert not torch.equal(module(x, shift), module(x, shift))
+    module.eval()
+    assert torch.equal(module(x, shift), module(x, shift))
 
 
 @BLOCKS

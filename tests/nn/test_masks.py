@@ -44,8 +44,9 @@ def test_wrong_lengths_are_refused_by_name(lengths: list, size: int, message: st
 
 
 def test_a_broken_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"size is 2\.5; allowed: a whole number"):
-        padding_mask([1, 2], 2.5)
+    for size in (2.5, -1):
+        with pytest.raises(ValueError, match=f"size is {size}; allowed: a whole number from 0 on"):
+            padding_mask([1, 2], size)
 
 
 def test_causal_mask_is_true_on_and_below_the_diagonal() -> None:

@@ -154,6 +154,14 @@ def test_odd_shapes_equal_torchs(size: int, keys: int, heads: int, batch: int) -
         torch.testing.assert_close(output, to_torch(ours)(x, memory, memory)[0], rtol=1e-5, atol=1e-6)
 
 
+def test_an_exported_layer_works_at_other_lengths() -> None:
+    attention, length = MultiHeadAttention(D, H).eval(), torch.export.Dim("length", min=2, max=512)
+    program = torch.export.export(attention, (torch.randn(B, T, D),), dynamic_shapes=({1: length},))
+    for size in (2, MANY, 131):
+        x = torch.randn(B, size, D)
+        torch.testing.assert_close(program.module()(x), attention(x), rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_acts_in_training_and_taps_stand_before_it() -> None:
     attention = MultiHeadAttention(D, H, dropout=0.5)
     x = torch.randn(B, T, D)
@@ -189,6 +197,12 @@ def test_packed_queries_and_memory_give_what_padded_ones_give() -> None:
     )
     expected = packing.take(attention(x, memory, memory_mask))
     torch.testing.assert_close(packed, expected, rtol=1e-5, atol=1e-6)
+    unasked = attention(
+        packing.take(x), memory_packing.take(memory), packing=packing, memory_packing=memory_packing
+    )
+    torch.testing.assert_close(unasked, packed, **EXACT)
+    itself = packing.take(attention(x, mask=packing.mask))
+    torch.testing.assert_close(attention(packing.take(x), packing=packing), itself, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

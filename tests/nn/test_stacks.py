@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from support import HIDDEN, MANY, NORMS, B, D, H, S, T, check_causality, goes_red, gradients
 from torch import Tensor, nn
 
 from limelight.bridge import to_torch
 from limelight.nn import Decoder, DecoderCache, Encoder, causal_mask, padding_mask
+from limelight.nn.blocks import PreNorm
 
 NEAR = {"rtol": 0.0, "atol": 1e-5}
 
@@ -89,19 +91,55 @@ def test_padding_changes_nothing_real_in_a_decoder(norm: str, layout: str) -> No
         )
 
 
+def shapes_seen(model: nn.Module) -> dict[str, list[int]]:
+    """How many tokens pass each layer that works token by token; filled when the model runs."""
+    seen: dict[str, list[int]] = {}
+    for name, part in model.named_modules():
+        if isinstance(part, nn.Linear | nn.LayerNorm):
+            kept = seen[name] = []
+            part.register_forward_hook(lambda part, inputs, output, kept=kept: kept.append(len(inputs[0])))
+    return seen
+
+
 @NORMS
 def test_padding_is_not_computed_and_comes_out_as_zeros(norm: str) -> None:
-    mask = padding_mask([5, 2, 3])
+    mask, memory_mask = padding_mask([5, 2, 3]), padding_mask([4, 6, 7])
     x = torch.randn(B, T, D).masked_fill(~mask.transpose(1, 2), torch.nan)
-    seen: list[tuple[int, ...]] = []
-    model = encoder(norm)
-    for part in model.modules():
-        if isinstance(part, nn.Linear | nn.LayerNorm):
-            part.register_forward_hook(lambda part, inputs, output: seen.append(tuple(inputs[0].shape)))
-    output = model(x, mask)
-    assert output[~mask[:, 0]].eq(0).all()
-    assert output.isfinite().all()
-    assert {shape[0] for shape in seen} == {10}, "a layer saw more than the real tokens"
+    memory = torch.randn(B, S, D).masked_fill(~memory_mask.transpose(1, 2), torch.nan)
+    for model, inputs in ((encoder(norm), (x, mask)), (decoder(norm), (x, memory, mask, memory_mask))):
+        seen = shapes_seen(model)
+        output = model(*inputs)
+        assert output[~mask[:, 0]].eq(0).all()
+        assert output.isfinite().all()
+        for name, tokens in seen.items():
+            of_memory = "cross_attention.key" in name or "cross_attention.value" in name
+            assert tokens == [17 if of_memory else 10], f"{name} saw {tokens} tokens"
+
+
+@NORMS
+def test_one_mask_may_serve_the_whole_batch(norm: str) -> None:
+    x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
+    mask, memory_mask = padding_mask([3], T), padding_mask([4], S)
+    each, each_memory = mask.expand(B, 1, T), memory_mask.expand(B, 1, S)
+    model, reader = encoder(norm), decoder(norm).eval()
+    torch.testing.assert_close(model(x, mask), model(x, each), rtol=0, atol=0)
+    whole = reader(x, memory, each, each_memory)
+    torch.testing.assert_close(reader(x, memory, mask, memory_mask), whole, rtol=0, atol=0)
+    with torch.no_grad():
+        cache = reader.start(memory, memory_mask, capacity=T)
+        index = torch.tensor([2, 0])
+        cache.reorder(index)
+        steps = reader.step(x[index, :3], cache)
+    torch.testing.assert_close(steps, whole[index, :3], **NEAR)
+
+
+@pytest.mark.parametrize("stack", [Encoder, Decoder])
+def test_dropout_and_activation_reach_every_block(stack: type) -> None:
+    model = stack(2, D, H, HIDDEN, dropout=0.25, activation="gelu", norm="pre")
+    for block in model.blocks:
+        assert block.self_attention.dropout == block.feedforward.dropout.p == 0.25
+        assert block.feedforward.activation is F.gelu
+        assert isinstance(block.self_residual, PreNorm)
 
 
 def test_a_mask_of_many_rows_is_no_padding() -> None:

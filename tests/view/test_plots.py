@@ -33,6 +33,12 @@ def test_few_places_of_a_sheet_stay_empty(heads: int, places: int) -> None:
     assert len(figure.axes) == places + 1  # and the scale
 
 
+def test_a_title_may_hold_anything_and_a_long_text_stays_a_picture() -> None:
+    figure = draw_attention(torch.rand(2, 1500, 1500), title="from $5 to $x^")
+    figure.canvas.draw()
+    assert max(figure.get_size_inches()) < 25
+
+
 def test_tokens_may_be_numbers_and_weights_may_need_gradients() -> None:
     weights = torch.rand(1, 2, 2, requires_grad=True)
     (axes,) = maps(draw_attention(weights, [7, 8]))
@@ -61,6 +67,7 @@ def test_a_picture_is_written_without_a_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "queries", "keys", "message"),
     [
+        ((0, 3, 5), None, None, r"weights is of shape \(0, 3, 5\); allowed: .* not empty"),
         ((1, 2, 3, 5), None, None, r"weights is of shape \(1, 2, 3, 5\); allowed: \(H, T, S\)"),
         ((2, 3, 5), ["a"], None, "queries is 1 tokens; allowed: 3"),
         ((2, 3, 5), None, ["a"], "keys is 1 tokens; allowed: 5"),

@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from support import EXACT, HIDDEN, B, D, H, S, T
@@ -80,6 +82,16 @@ def test_two_may_watch_at_once() -> None:
     assert len(first["weights"]) == 2
     assert len(second["weights"]) == 1
     torch.testing.assert_close(first["weights"][0], second["weights"][0], **EXACT)
+
+
+def test_a_copy_of_a_watched_model_is_not_watched() -> None:
+    model = MultiHeadAttention(D, H)
+    with watch(model):
+        twin = deepcopy(model)
+    assert not twin.weights.watched
+    with watch(twin) as seen:
+        twin(torch.randn(B, T, D))
+    assert len(seen["weights"]) == 1
 
 
 def test_what_is_seen_does_not_keep_the_graph() -> None:

@@ -42,7 +42,7 @@ def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
         theirs.embed_dim, theirs.num_heads, memory_width=theirs.kdim, dropout=theirs.dropout, bias=bias
     )
     _copy(theirs, ours.to(theirs.out_proj.weight))
-    return ours
+    return ours.requires_grad_(theirs.out_proj.weight.requires_grad)
 
 
 def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -56,7 +56,7 @@ def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
         batch_first=True,
     )
     _copy(ours, theirs.to(ours.output.weight))
-    return theirs
+    return theirs.requires_grad_(ours.output.weight.requires_grad)
 
 
 def _copy(source: Any, target: Any) -> None:

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from typing import Any, overload
 
+import torch
 from torch import nn
 
 from limelight.bridge.torch_attention import attention_from_torch, attention_to_torch
@@ -150,7 +151,7 @@ def _activation_name(activation: object) -> str:
     for name, function in ACTIVATIONS.items():
         if activation is function:
             return name
-    if isinstance(activation, nn.ReLU):
+    if activation is torch.relu or isinstance(activation, nn.ReLU):
         return "relu"
     if isinstance(activation, nn.GELU) and activation.approximate == "none":
         return "gelu"

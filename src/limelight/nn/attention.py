@@ -95,7 +95,8 @@ def attend(
     if values.shape[:-1] != keys.shape[:-1]:
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
     check_dropout(dropout)
-    if queries.is_cpu and keys.shape[-2] <= FEW_KEYS:
+    # An exported or compiled graph is for any length: it must not branch on this one.
+    if queries.is_cpu and not torch.compiler.is_compiling() and keys.shape[-2] <= FEW_KEYS:
         weights = attention_weights(queries, keys, mask, causal=causal)
         return F.dropout(weights, dropout) @ values
     square = queries.shape[-2] == keys.shape[-2]

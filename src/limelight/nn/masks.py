@@ -27,8 +27,8 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
         raise wrong("lengths", f"of shape {tuple(lengths.shape)}", "(B) or (B, T)")
     longest = int(lengths.max()) if lengths.numel() else 0
     size = longest if size is None else size
-    if not isinstance(size, int):
-        raise wrong("size", repr(size), "a whole number")
+    if not isinstance(size, int) or size < 0:
+        raise wrong("size", repr(size), "a whole number from 0 on")
     if longest > size or (lengths < 0).any():
         raise wrong("lengths", f"from {int(lengths.min())} to {longest}", f"0 to size={size}")
     if lengths.dim() == 1:

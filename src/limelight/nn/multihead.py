@@ -55,8 +55,9 @@ class MultiHeadAttention(nn.Module):
 
         Self-attention without `memory`. What `project` made may stand in the memory's place. With a
         `cache`, self-attention goes on from what the cache holds. With a `packing`, the queries and the
-        result are its (N, D) real tokens; `memory_packing` says the same of the memory. A query that
-        may attend to nothing mixes nothing: it comes out as the output bias.
+        result are its (N, D) real tokens; `memory_packing` says the same of the memory. What a packing
+        knows as padding is hidden unless a mask says otherwise. A query that may attend to nothing
+        mixes nothing: it comes out as the output bias.
         """
         check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
         if memory is None:
@@ -76,6 +77,8 @@ class MultiHeadAttention(nn.Module):
             check_mask("mask", mask, shape, "(B, T, S)")
         if cache is not None:
             memory = cache.append(memory)
+        if mask is None and memory_packing:  # padding is hidden without being asked
+            mask = memory_packing.mask
         if packing and self.weights.watched:  # a padded query is not there, so it looks at nothing
             real_BT1 = packing.mask.transpose(1, 2)
             mask = real_BT1.expand(-1, -1, memory.keys.shape[2]) if mask is None else mask & real_BT1

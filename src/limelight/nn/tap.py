@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -21,6 +22,10 @@ class Tap(nn.Module):
     @property
     def watched(self) -> bool:
         return bool(self._watchers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a watched model is not watched."""
+        return self.__dict__ | {"_watchers": []}
 
     @contextmanager
     def watching(self, watcher: Watcher) -> Iterator[None]:

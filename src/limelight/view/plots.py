@@ -31,8 +31,8 @@ def draw_attention(
     Row: who looks. Column: what is looked at; blank where the weight is exactly zero. `queries` and
     `keys` are the tokens; for self-attention `keys` may be left out.
     """
-    if weights.dim() != 3:
-        raise wrong("weights", f"of shape {tuple(weights.shape)}", "(H, T, S), one sequence")
+    if weights.dim() != 3 or not weights.numel():
+        raise wrong("weights", f"of shape {tuple(weights.shape)}", "(H, T, S), one sequence, not empty")
     heads, rows, columns = weights.shape
     keys = queries if keys is None and rows == columns else keys
     for name, tokens, size in (("queries", queries, rows), ("keys", keys, columns)):
@@ -40,12 +40,12 @@ def draw_attention(
             raise wrong(name, f"{len(tokens)} tokens", f"{size}, as the weights")
     down = math.ceil(heads / ACROSS)
     across = math.ceil(heads / down)
-    inches = (1.5 + across * max(1.9, 0.27 * columns), 1.3 + down * max(1.9, 0.27 * rows))
+    inches = (1.5 + across * _inches(columns), 1.3 + down * _inches(rows))
     figure = Figure(figsize=inches, layout="compressed")
     grid = figure.subplots(down, across, squeeze=False).flatten()
     maps = weights.detach().float().cpu().numpy()
     # One scale for all heads: a weak head must not look like a strong one.
-    largest = float(maps.max()) if maps.size else 1.0
+    largest = float(maps.max())
     for head, axes in enumerate(grid):
         if head < heads:
             picture = _draw_map(axes, maps[head], queries, keys, largest)
@@ -56,7 +56,7 @@ def draw_attention(
             axes.set_axis_off()
     figure.colorbar(picture, ax=list(grid), label="weight")
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(_plain(title), fontsize=12)
     return figure
 
 
@@ -77,6 +77,11 @@ def _draw_map(
     if keys is not None and max((len(str(key)) for key in keys), default=0) > 2:
         axes.tick_params(axis="x", rotation=90)
     return picture
+
+
+def _inches(tokens: int) -> float:
+    """Room for readable labels, up to a sheet that can still be opened."""
+    return min(max(1.9, 0.27 * tokens), 10.0)
 
 
 def _plain(token: object) -> str:
