@@ -173,7 +173,7 @@ class DeafWhenFused(MultiHeadAttention):
         return super()._mix(q, memory, mask, causal)
 
 
-@pytest.mark.parametrize("length", [T, 31, 64, 65, MANY, 131])
+@pytest.mark.parametrize("length", [T, 24, 25, MANY, 131])
 @pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
 def test_fused_watched_and_float64_agree(length: int, causal: bool) -> None:
     check_three_ways(MultiHeadAttention(D, H), length, causal)

@@ -13,10 +13,6 @@ from limelight.nn.masks import causal_mask
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
-# Up to so many keys CPUs compute the weights themselves no slower than the fused kernel, often faster,
-# and the weights are too few to weigh anything: bench/README.md has the figures.
-FEW_KEYS = 64
-
 
 def dot(queries: Tensor, keys: Tensor) -> Tensor:
     """(..., T, K), (..., S, K) -> (..., T, S)"""
@@ -85,22 +81,17 @@ def attend(
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`. More than
-    `FEW_KEYS` keys go to torch's fused kernel, which never holds the T × S weights (with dropout, CPUs
-    have no such kernel). `causal` lines up the last query with the last key; beside a mask, or with
-    fewer queries than keys, it becomes a T × S mask.
+    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by torch's
+    fused kernel: it never holds the T × S weights (with dropout, CPUs have no such kernel). `causal`
+    lines up the last query with the last key; beside a mask, or with fewer queries than keys, it
+    becomes a T × S mask.
     """
     _check(queries, keys, mask)
     _check_type("values", values, queries)
     if values.shape[:-1] != keys.shape[:-1]:
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
     check_dropout(dropout)
-    # An exported or compiled graph is for any length: it must not branch on this one.
-    if queries.is_cpu and not torch.compiler.is_compiling() and keys.shape[-2] <= FEW_KEYS:
-        weights = attention_weights(queries, keys, mask, causal=causal)
-        return F.dropout(weights, dropout) @ values
-    square = queries.shape[-2] == keys.shape[-2]
-    if causal and square and mask is None:
+    if causal and mask is None and queries.shape[-2] == keys.shape[-2]:
         return _fused(queries, keys, values, None, dropout, causal=True)
     allowed = _allowed(queries, keys, mask, causal)
     if allowed is None:
