@@ -46,7 +46,7 @@ def inputs_of(block: type) -> tuple[Tensor, ...]:
     return (torch.randn(B, T, D),) if block is EncoderBlock else (torch.randn(B, T, D), torch.randn(B, S, D))
 
 
-def compare(
+def check_parity(
     ours: nn.Module, theirs: nn.Module, inputs: list[Tensor], our_masks: dict, their_masks: dict
 ) -> None:
     """Outputs and every gradient, of inputs and of parameters."""
@@ -71,12 +71,12 @@ def test_an_encoder_block_equals_torchs_layer(
     ours = from_torch(theirs)
     x = torch.randn(B, length, D, dtype=dtype, requires_grad=True)
     mask = padding_mask([length, 1, 3], length)
-    compare(ours, theirs, [x], {}, {})
-    compare(ours, theirs, [x], {"mask": mask}, {"src_key_padding_mask": ~mask[:, 0]})
-    compare(ours, theirs, [x], {"causal": True}, {"src_mask": ~causal_mask(length)[0]})
-    goes_red(compare, ours, theirs, [x], {}, {"src_key_padding_mask": ~mask[:, 0]})
+    check_parity(ours, theirs, [x], {}, {})
+    check_parity(ours, theirs, [x], {"mask": mask}, {"src_key_padding_mask": ~mask[:, 0]})
+    check_parity(ours, theirs, [x], {"causal": True}, {"src_mask": ~causal_mask(length)[0]})
+    goes_red(check_parity, ours, theirs, [x], {}, {"src_key_padding_mask": ~mask[:, 0]})
     ours.self_residual.norm, ours.feedforward_residual.norm = theirs.norm2, theirs.norm1
-    goes_red(compare, ours, theirs, [x], {}, {})
+    goes_red(check_parity, ours, theirs, [x], {}, {})
 
 
 @DTYPES
@@ -89,12 +89,12 @@ def test_a_decoder_block_equals_torchs_layer(dtype: torch.dtype, norm: str, leng
     memory = torch.randn(B, length + 2, D, dtype=dtype, requires_grad=True)
     mask, memory_mask = padding_mask([length, 2, 3], length), padding_mask([1, length + 2, 4])
     their_masks = {"tgt_mask": ~causal_mask(length)[0]}
-    compare(ours, theirs, [x, memory], {}, their_masks)
+    check_parity(ours, theirs, [x, memory], {}, their_masks)
     their_masks["tgt_key_padding_mask"] = ~mask[:, 0]
     their_masks["memory_key_padding_mask"] = ~memory_mask[:, 0]
-    compare(ours, theirs, [x, memory], {"mask": mask, "memory_mask": memory_mask}, their_masks)
-    goes_red(compare, ours, theirs, [x, memory], {"mask": mask}, their_masks)
-    goes_red(compare, ours, theirs, [x, memory], {"memory_mask": memory_mask}, their_masks)
+    check_parity(ours, theirs, [x, memory], {"mask": mask, "memory_mask": memory_mask}, their_masks)
+    goes_red(check_parity, ours, theirs, [x, memory], {"mask": mask}, their_masks)
+    goes_red(check_parity, ours, theirs, [x, memory], {"memory_mask": memory_mask}, their_masks)
 
 
 @NORMS

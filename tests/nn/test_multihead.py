@@ -55,7 +55,7 @@ def test_a_head_is_attention_on_its_own_columns() -> None:
     torch.testing.assert_close(attention(x, memory).double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def parity(ours: MultiHeadAttention, length: int, masking: str) -> None:
+def check_parity(ours: MultiHeadAttention, length: int, masking: str) -> None:
     """Outputs, weights and every gradient, watched and not, beside torch.nn.MultiheadAttention's."""
     theirs, dtype = to_torch(ours), ours.output.weight.dtype
     cross = ours.memory_width != ours.width
@@ -106,10 +106,10 @@ def test_values_gradients_and_weights_equal_torchs(
     def make(kind: type[MultiHeadAttention]) -> MultiHeadAttention:
         return roughen(kind(D, H, memory_width=M if cross else None)).to(dtype)
 
-    parity(make(MultiHeadAttention), length, masking)
-    goes_red(parity, make(Unscaled), length, masking)
+    check_parity(make(MultiHeadAttention), length, masking)
+    goes_red(check_parity, make(Unscaled), length, masking)
     if masking != "open":
-        goes_red(parity, make(Deaf), length, masking)
+        goes_red(check_parity, make(Deaf), length, masking)
 
 
 def test_causal_is_the_causal_mask() -> None:
