@@ -62,6 +62,21 @@ def test_huge_scores_do_not_break_through_the_mask(dtype: torch.dtype) -> None:
     assert masked_softmax(scores, mask).tolist() == [[0.0, 0.0, 0.0, 1.0]]
 
 
+@DTYPES
+def test_a_row_of_very_low_scores_still_goes_to_the_allowed_keys(dtype: torch.dtype) -> None:
+    scores = torch.tensor([[-1e30, 0.0, -1e30]], dtype=dtype)
+    mask = torch.tensor([[True, False, True]])
+    assert masked_softmax(scores, mask).tolist() == [[0.5, 0.0, 0.5]]
+
+
+def test_a_single_causal_query_still_obeys_its_mask() -> None:
+    queries, keys, values = torch.randn(B, 1, K), torch.randn(B, S, K), torch.randn(B, S, W)
+    mask = padding_mask([2, 1, 0], S)
+    expected = attention_weights(queries, keys, mask) @ values
+    torch.testing.assert_close(attend(queries, keys, values, mask, causal=True), expected)
+    assert attention_weights(queries, keys, mask, causal=True)[~mask].eq(0).all()
+
+
 def test_masked_softmax_takes_any_leading_axes() -> None:
     scores = torch.randn(2, 3, 5, 7, 11)
     mask = random_mask(2, 1, 5, 1, 11)

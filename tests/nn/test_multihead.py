@@ -34,7 +34,12 @@ M = 13
 
 def test_projections_start_with_xavier_and_zero_biases() -> None:
     attention = MultiHeadAttention(D, H, memory_width=M)
-    for projection, columns in ((attention.query, D), (attention.key, M), (attention.output, D)):
+    for projection, columns in (
+        (attention.query, D),
+        (attention.key, M),
+        (attention.value, M),
+        (attention.output, D),
+    ):
         bound = math.sqrt(6 / (D + columns))
         assert projection.weight.abs().max() <= bound
         assert projection.weight.detach().std() == pytest.approx(bound / math.sqrt(3), rel=0.15)

@@ -116,6 +116,14 @@ def test_padding_is_not_computed_and_comes_out_as_zeros(norm: str) -> None:
             assert tokens == [17 if of_memory else 10], f"{name} saw {tokens} tokens"
 
 
+def test_a_caches_source_is_projected_without_its_padding() -> None:
+    model, memory_mask = decoder().eval(), padding_mask([4, 6, 7])
+    memory = torch.randn(B, S, D).masked_fill(~memory_mask.transpose(1, 2), torch.nan)
+    with torch.no_grad():
+        cache = model.start(memory, memory_mask, capacity=T)
+        assert model.step(torch.randn(B, 1, D), cache).isfinite().all()
+
+
 @NORMS
 def test_one_mask_may_serve_the_whole_batch(norm: str) -> None:
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
