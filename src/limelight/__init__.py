@@ -2,13 +2,15 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from typing import Any
 
 __version__ = version("limelight")
 
 
-def __getattr__(name: str) -> ModuleType:
-    """`limelight.nn` works after `import limelight` alone, which does not wait for torch."""
+def __getattr__(name: str) -> Any:
+    """`limelight.nn` and `limelight.train` work after `import limelight`, which does not wait for torch."""
     if name in ("bridge", "nn", "view"):
         return import_module(f"limelight.{name}")
+    if name in ("open_run", "recipes", "train"):
+        return getattr(import_module("limelight.experiment"), name)
     raise AttributeError(f"module 'limelight' has no attribute {name!r}")

@@ -1,25 +1,249 @@
-"""The command line. Imports late, so that `--help` does not wait for torch."""
+"""The command line: one function a verb. Imports late, so that `--help` does not wait for torch."""
 
+import json
+import os
 import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from limelight import __version__
+from limelight.errors import Stopped, WrongInput
+from limelight.training.interrupt import Interrupted
 
 app = App(
     name="limelight",
     version=__version__,
     help="""Build, check, train and see Transformers.
 
-This version is a library: `from limelight.nn import MultiHeadAttention`. The README shows where to begin.
+Begin with `limelight train reverse`.
 """,
 )
 
 
+@app.command
+def recipes() -> None:
+    """What can be trained, with one line each.
+
+    Example: limelight recipes
+    """
+    from limelight.experiment.config import recipes
+
+    found = recipes()
+    width = max(map(len, found))
+    for name, about in found.items():
+        print(f"{name:{width}}  {about}")
+
+
+@app.command
+def train(
+    recipe: str,
+    *,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    data: Path | None = None,
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    allow_inexact: Annotated[bool, Parameter(negative="")] = False,
+    device: str = "auto",
+    compiled: Annotated[bool, Parameter(name="--compile", negative="")] = False,
+) -> None:
+    """Train a recipe, and see what it learned.
+
+    Example: limelight train reverse --set model.heads=2 --set train.epochs=3 --out runs/two-heads
+
+    Parameters
+    ----------
+    recipe
+        The name of a recipe (see `limelight recipes`), a TOML file of your own, or a run folder to resume.
+    settings
+        Change a setting: KEY=VALUE, as in train.rate=1e-3; as often as you like.
+    data
+        A file or a folder of your own, for the recipes that read one.
+    out
+        The run folder; runs/RECIPE unless named.
+    resume
+        Go on from the newest checkpoint of the run folder, to the same bits as if nothing had happened.
+    allow_inexact
+        Resume even though settings, data, torch or threads are no longer the same.
+    device
+        auto, cpu, cuda or mps.
+    compiled
+        Let torch.compile have the model; it pays on GPUs.
+    """
+    from limelight.experiment import train
+    from limelight.experiment.config import setting
+    from limelight.training.progress import watcher
+
+    changes: dict[str, Any] = dict(map(setting, settings))
+    if data is not None:
+        changes["task.data.path"] = str(data)
+    run = train(
+        recipe,
+        changes,
+        out,
+        resume=resume,
+        inexact=allow_inexact,
+        device=device,
+        compiled=compiled,
+        watcher=watcher(),
+    )
+    if run is not None:  # the first of many processes speaks for all
+        _print_report(run)
+
+
+@app.command
+def evaluate(
+    run: Path,
+    *,
+    split: str = "test",
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    device: str = "auto",
+) -> None:
+    """How good the best weights of a run are on one split of its data.
+
+    Example: limelight evaluate runs/reverse --split validation --json
+
+    Parameters
+    ----------
+    run
+        A run folder.
+    split
+        train, validation or test.
+    as_json
+        Every digit, for programs.
+    device
+        auto, cpu, cuda or mps.
+    """
+    from limelight.experiment import open_run
+    from limelight.training.progress import show_metric
+
+    metrics = open_run(run, device=device).evaluate(split)
+    if as_json:
+        _print_json({"split": split, **metrics})
+        return
+    for name, value in metrics.items():
+        print(f"{split} {name} {show_metric(name, value)}")
+
+
+@app.command
+def predict(
+    run: Path,
+    *text: str,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    device: str = "auto",
+) -> None:
+    """What a trained model says: of arguments, of the lines of files, or of the lines on stdin.
+
+    Example: limelight predict runs/reverse "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"
+
+    Example: limelight predict runs/brackets < lines.txt > answers.txt
+
+    Parameters
+    ----------
+    run
+        A run folder.
+    text
+        Inputs; an argument that is the name of a file stands for its lines. Without any, stdin is read.
+    as_json
+        One JSON object a line: input, answer, probability.
+    device
+        auto, cpu, cuda or mps.
+    """
+    from limelight.experiment import open_run
+
+    opened = open_run(run, device=device)
+    for lines in _chunks(_inputs(text)):
+        for line, answer in zip(lines, opened.predict(lines), strict=True):
+            if as_json:
+                _print_json({"input": line, "answer": answer.text, "probability": answer.probability})
+            else:
+                print(answer)
+
+
+def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
+    """Lines end with a line feed and with nothing else."""
+    for argument in arguments:
+        path = Path(argument)
+        try:
+            is_file = path.is_file()
+        except OSError:  # too long for a name: it is text
+            is_file = False
+        if is_file:
+            yield from path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        else:
+            yield argument
+    if not arguments:
+        for line in sys.stdin:
+            yield line.removesuffix("\n")
+
+
+def _chunks(lines: Iterator[str], size: int = 1_000) -> Iterator[list[str]]:
+    """So that a filter answers before its input ends, and holds little of it."""
+    chunk: list[str] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    print(json.dumps(content, ensure_ascii=False))
+
+
+def _print_report(run: Any) -> None:
+    """What was reached, how long it took, where it is, what to type next."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from limelight.training.progress import show_metric
+
+    report = run.report
+    table = Table(show_header=False, title=f"{report['experiment']}: done", title_justify="left")
+    for split, metrics in report["metrics"].items():
+        for name, value in metrics.items():
+            table.add_row(f"{split} {name}", show_metric(name, value))
+    table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
+    table.add_row("training time", f"{report['seconds']} s")
+    table.add_row("parameters", f"{report['parameters']:,}")
+    table.add_row("pictures", f"{run.path / 'curves.png'}, {run.path / 'attention.png'}")
+    console = Console(soft_wrap=True)
+    console.print(table)
+    sample = run.sample
+    verb = (
+        f"predict {run.path} {json.dumps(sample, ensure_ascii=False)}" if sample else f"evaluate {run.path}"
+    )
+    console.print(f"next: limelight {verb}", highlight=False, markup=False)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Exit code 0: done. 2: wrong input, said in one line."""
+    """Exit code 0: done. 1: it could not be done. 2: wrong input. 130, 143: interrupted. One line each."""
+    warnings.showwarning = _show_warning
     try:
         app(arguments, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        print(f"limelight: {error}", file=sys.stderr)
-        sys.exit(2)
+    except (CycloptsError, WrongInput) as error:
+        _fail(str(error), 2)
+    except Stopped as error:
+        _fail(str(error), 1)
+    except Interrupted as stop:
+        _fail(str(stop), 128 + stop.number)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # whoever read our answers has had enough of them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"limelight: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"limelight: warning: {message}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """How attention is seen."""
 
-from limelight.view.plots import draw_attention
+from limelight.view.plots import draw_attention, draw_curves
 from limelight.view.watch import watch
 
-__all__ = ["draw_attention", "watch"]
+__all__ = ["draw_attention", "draw_curves", "watch"]

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from limelight.errors import wrong
 COLOURS = "viridis"  # even steps for every kind of colour vision, and in grey
 FORBIDDEN = "0.93"  # a weight of exactly zero is a mask's work and stays blank
 ACROSS = 4  # maps in a row, at most
+SPLIT_NAMES = {"train": "training", "validation": "validation"}
 
 
 def draw_attention(
@@ -25,11 +27,13 @@ def draw_attention(
     keys: Sequence[object] | None = None,
     *,
     title: str = "",
+    names: Sequence[str] | None = None,
 ) -> Figure:
     """(H, T, S) -> a sheet with one map a head
 
     Row: who looks. Column: what is looked at; blank where the weight is exactly zero. `queries` and
-    `keys` are the tokens; for self-attention `keys` may be left out.
+    `keys` are the tokens; for self-attention `keys` may be left out. `names` are those of the heads,
+    where several layers stand on one sheet.
     """
     if weights.dim() != 3 or not weights.numel():
         raise wrong("weights", f"of shape {tuple(weights.shape)}", "(H, T, S), one sequence, not empty")
@@ -49,12 +53,34 @@ def draw_attention(
     for head, axes in enumerate(grid):
         if head < heads:
             picture = _draw_map(axes, maps[head], queries, keys, largest)
-            axes.set_title(f"head {head}", fontsize=10)
+            axes.set_title(names[head] if names else f"head {head}", fontsize=10)
             axes.set_ylabel("query: who looks" if head % across == 0 else "")
             axes.set_xlabel("key: looked at" if head + across >= heads else "")
         else:
             axes.set_axis_off()
     figure.colorbar(picture, ax=list(grid), label="weight")
+    if title:
+        figure.suptitle(_plain(title), fontsize=12)
+    return figure
+
+
+def draw_curves(journal: Sequence[dict[str, Any]], metric: str, *, title: str = "") -> Figure:
+    """Loss and `metric` of training and validation against epochs.
+
+    Each entry of the journal is one evaluation: {"epoch": 1.0, "train": {"loss": …}, "validation": {…}}.
+    """
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    epochs = [line["epoch"] for line in journal]
+    for axes, name in zip(figure.subplots(1, 2), ("loss", metric), strict=True):
+        for split, style in (("train", "--"), ("validation", "-")):
+            values = [line[split][name] for line in journal]
+            axes.plot(epochs, values, style, marker="." if len(epochs) < 40 else "", label=SPLIT_NAMES[split])
+        axes.set_xlabel("epoch")
+        axes.set_title(name, fontsize=10)
+        axes.grid(alpha=0.3)
+        if name == "accuracy":
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.legend()
     if title:
         figure.suptitle(_plain(title), fontsize=12)
     return figure

@@ -1,0 +1,70 @@
+"""Settings: frozen data that stands beside the class it builds."""
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from limelight.errors import WrongInput, unknown, wrong
+
+
+class Config(BaseModel):
+    """Unknown keys, wrong types and wrong values are refused; what is accepted never changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+C = TypeVar("C", bound=Config)
+
+
+def read(config: type[C], values: dict[str, Any]) -> C:
+    """The settings that `values` say; the first thing wrong is named with its full key."""
+    try:
+        return config.model_validate(values)
+    except ValidationError as error:
+        raise _first_wrong(config, values, error.errors()[0]) from None
+
+
+def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetails) -> WrongInput:
+    # A union adds the tag that it chose to the path; the user's keys are those that lead somewhere.
+    keys: list[str] = []
+    place: Any = values
+    for part in error["loc"]:
+        if isinstance(place, dict) and part in place:
+            keys.append(str(part))
+            place = place[part]
+    key = ".".join(keys)
+    what = error["type"]
+    if what == "extra_forbidden":
+        known = _keys_beside(config, error["loc"])
+        return unknown("key", key, [".".join([*keys[:-1], name]) for name in known])
+    if what == "missing":
+        return WrongInput(f"{'.'.join([*keys, str(error['loc'][-1])])} is missing; it must be given")
+    if what in ("union_tag_invalid", "union_tag_not_found"):
+        context = error.get("ctx", {})
+        discriminator = str(context.get("discriminator", "kind")).strip("'")
+        tags = context.get("expected_tags", "one of the kinds in the documentation")
+        given = repr(context["tag"]) if "tag" in context else "missing"
+        return wrong(f"{key}.{discriminator}", given, str(tags))
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if what == "value_error":  # a rule of our own, which says what it is about
+        return WrongInput(f"{key}: {message}" if key else message)
+    return wrong(key or "the experiment", repr(error["input"]), message)
+
+
+def _keys_beside(config: type[Config], path: tuple[int | str, ...]) -> list[str]:
+    """The keys there are where the last part of `path` was tried."""
+    schema = config.model_json_schema()
+    place = schema
+    for part in path[:-1]:
+        place = _resolve(schema, place)
+        options = place.get("discriminator", {}).get("mapping", {})
+        below = place.get("properties", {}).get(str(part), {})
+        place = {"$ref": options[part]} if part in options else below
+    return list(_resolve(schema, place).get("properties", {}))
+
+
+def _resolve(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in place:
+        place = schema["$defs"][place["$ref"].rsplit("/", 1)[-1]]
+    return place

@@ -1,0 +1,1 @@
+"""Bytes -> batches; knows no model."""

@@ -1,0 +1,88 @@
+"""What a step is computed on, and the order in which an epoch visits its examples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from operator import itemgetter
+
+import torch
+from torch import Tensor
+
+from limelight.data.ragged import Ragged
+from limelight.randomness import generator
+
+# Batches of similar length are cut from this many at a time: enough to sort, few enough to stay mixed.
+SORTED_TOGETHER = 50
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs (B, T) or (B, T, features), what is to be said of them, and which examples they are."""
+
+    inputs: Tensor
+    targets: Tensor
+    index: Tensor
+    lengths: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def tokens(self) -> int:
+        """How many real items it has."""
+        if self.lengths is None:
+            return self.inputs.shape[0] * self.inputs.shape[1]
+        return int(self.lengths.sum())
+
+    def to(self, device: torch.device) -> "Batch":
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def split(self, pieces: int) -> list["Batch"]:
+        """As many pieces as asked for, as even as can be; some are empty if it has too few examples."""
+        if pieces == 1:
+            return [self]
+        cuts = [len(self) * i // pieces for i in range(pieces + 1)]
+        return [self._each(itemgetter(slice(begin, end))) for begin, end in pairwise(cuts)]
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        changed = {
+            field.name: change(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) is not None
+        }
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One split: sequences, and for each an answer (N) or one answer an item."""
+
+    inputs: Ragged
+    targets: Ragged | Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batch(self, index: Tensor) -> Batch:
+        inputs, lengths = self.inputs.pad(index)
+        targets = self.targets.pad(index)[0] if isinstance(self.targets, Ragged) else self.targets[index]
+        return Batch(inputs, targets, index, lengths)
+
+
+def epoch_batches(lengths: Tensor, batch: int, seed: int, epoch: int) -> list[Tensor]:
+    """Which examples each batch of an epoch has: a function of seed and epoch, not of what came before.
+
+    Sequences of similar length stand together, so that little is padding; batches come in random order.
+    """
+    draw = generator(seed, "order", epoch)
+    order = torch.randperm(len(lengths), generator=draw)
+    if bool((lengths == lengths[0]).all()):
+        return list(order.split(batch))
+    chunks = order.split(batch * SORTED_TOGETHER)
+    batches = [piece for chunk in chunks for piece in chunk[lengths[chunk].argsort(stable=True)].split(batch)]
+    return [batches[i] for i in torch.randperm(len(batches), generator=draw).tolist()]
+
+
+def even_batches(lengths: Tensor, batch: int) -> list[Tensor]:
+    """Every example once, by length: for evaluation and prediction, where order does not matter."""
+    return list(lengths.argsort(stable=True).split(batch))

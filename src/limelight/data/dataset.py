@@ -1,0 +1,36 @@
+"""What every source of sequences gives: splits, how a line is read, what is to be said."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field
+
+from limelight.data.batching import Examples
+from limelight.data.ragged import Ragged
+from limelight.data.readers import Answers, Symbols, Vectors
+
+SPLITS = ("train", "validation", "test")
+
+Reader = Annotated[Symbols | Vectors, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True)
+class SequenceData:
+    splits: dict[str, Examples]
+    reader: Reader
+    answers: Answers
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes when any example does: a run goes on only with the data it began with."""
+        whole = hashlib.sha256()
+        for name, examples in self.splits.items():
+            whole.update(name.encode())
+            for part in (examples.inputs, examples.targets):
+                tensors = (part.values, part.offsets) if isinstance(part, Ragged) else (part,)
+                for tensor in tensors:
+                    whole.update(tensor.contiguous().numpy().tobytes())
+        return whole.hexdigest()

@@ -1,0 +1,53 @@
+"""Rows of different lengths in one flat tensor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Row i is `values[offsets[i] : offsets[i + 1]]`: nothing is stored for padding."""
+
+    values: Tensor
+    offsets: Tensor
+
+    @staticmethod
+    def of(rows: Sequence[Tensor]) -> "Ragged":
+        lengths = torch.tensor([0, *(len(row) for row in rows)])
+        return Ragged(torch.cat(list(rows)), lengths.cumsum(0))
+
+    @staticmethod
+    def even(rows: Tensor) -> "Ragged":
+        """(N, T, ...), all rows of one length"""
+        count, length = rows.shape[:2]
+        return Ragged(rows.flatten(0, 1), torch.arange(count + 1) * length)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Tensor:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.offsets.diff()
+
+    def pad(self, index: Tensor, fill: int = 0) -> tuple[Tensor, Tensor | None]:
+        """(B) -> (B, T, ...), (B)
+
+        The rows asked for, filled up to the longest, and their lengths; None where all are as long.
+        """
+        begin_B = self.offsets[index]
+        lengths_B = self.offsets[index + 1] - begin_B
+        longest = int(lengths_B.max()) if len(index) else 0
+        place_T = torch.arange(longest)
+        place_BT = begin_B.unsqueeze(1) + place_T
+        if bool((lengths_B == longest).all()):
+            return self.values[place_BT], None
+        padding_BT = place_T >= lengths_B.unsqueeze(1)
+        padded = self.values[place_BT.masked_fill(padding_BT, 0)]
+        padded[padding_BT] = fill
+        return padded, lengths_B

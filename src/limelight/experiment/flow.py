@@ -1,0 +1,119 @@
+"""The whole flow on one screen: seed -> task -> model -> Trainer, and what it leaves behind."""
+
+import json
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from limelight.errors import WrongInput
+from limelight.experiment.config import FILE, Experiment, differences, experiment
+from limelight.experiment.devices import choose
+from limelight.experiment.pictures import draw_run
+from limelight.experiment.run import Run, open_run
+from limelight.randomness import derive
+from limelight.tasks.task import Task
+from limelight.training import files
+from limelight.training.distributed import World, joined
+from limelight.training.folder import RunFolder
+from limelight.training.lock import locked
+from limelight.training.loop import Progress, Trainer
+from limelight.training.progress import Watcher
+
+
+def train(
+    recipe: str | Path,
+    settings: dict[str, Any] | None = None,
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    inexact: bool = False,
+    device: str = "auto",
+    compiled: bool = False,
+    watcher: Watcher | None = None,
+) -> Run | None:
+    """Train a recipe, a TOML file or (to resume) a run folder, with some settings changed.
+
+        run = limelight.train("reverse", {"train.epochs": 1}, out="runs/mine")
+        run.predict(["3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"])
+
+    Under torchrun the first process alone gets the run; the others only helped, and get None.
+    """
+    wanted = experiment(recipe, settings)
+    folder = Path(out) if out else Path(recipe) if Path(recipe).is_dir() else Path("runs") / wanted.name
+    first = os.environ.get("RANK", "0") == "0"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
+        task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
+        model = wanted.model.build(task.sizes)  # sizes come from the data, never from the file
+        with locked(folder) if first else nullcontext():
+            if first:
+                _prepare(wanted, folder, resume, inexact)
+            with joined(choose(device)) as world:
+                trainer = Trainer(
+                    wanted.train,
+                    task,
+                    model,
+                    RunFolder(folder),
+                    seed=wanted.seed,
+                    world=world,
+                    environment=_environment(world, task, compiled),
+                    compiled=compiled,
+                    watcher=watcher,
+                )
+                if resume:
+                    trainer.resume(inexact=inexact)
+                progress = trainer.fit()
+            if not first:
+                return None
+            run = open_run(folder, device=device, task=task)
+            _finish(run, progress)
+            return run
+
+
+def _prepare(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
+    """Refuse to write over a run, or to go on with another one; note what is going to be done."""
+    begun = (folder / FILE).is_file()
+    if begun and not resume:
+        again = f"go on with it by `limelight train {folder} --resume`, or choose another folder with --out"
+        raise WrongInput(f"{folder} holds a run already: {again}")
+    if not begun and any(
+        path.name != "lock" and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
+    ):
+        raise WrongInput(f"{folder} is not empty and holds no run; choose another folder with --out")
+    if begun:
+        different = differences(experiment(folder), wanted)
+        if different and not inexact:
+            raise WrongInput(
+                f"not the same run any more: {'; '.join(different)}; --allow-inexact goes on all the same"
+            )
+    files.replace(folder / FILE, wanted.to_toml().encode())
+
+
+def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:
+    """What the bits of a run depend on beside its experiment."""
+    return {
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+        "processes": world.size,
+        "device": world.device.type,
+        "compiled": compiled,
+        "data": task.digest,
+    }
+
+
+def _finish(run: Run, progress: Progress) -> None:
+    """The report and the pictures, of the best weights."""
+    judged = [split for split in ("validation", "test") if split in run.task.splits]
+    report = {
+        "experiment": run.experiment.name,
+        "metrics": {split: run.evaluate(split) for split in judged},
+        "steps": progress.step,
+        "best_step": progress.best_step,
+        "seconds": round(progress.seconds, 2),
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+    }
+    files.replace(run.path / "report.json", json.dumps(report, indent=2).encode() + b"\n")
+    draw_run(run)

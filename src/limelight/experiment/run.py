@@ -1,0 +1,79 @@
+"""A run that was trained: opened again for prediction, evaluation and pictures."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limelight.errors import WrongInput
+from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.devices import choose
+from limelight.tasks.sequences import SequenceTask
+from limelight.tasks.task import Answer
+from limelight.training.distributed import World
+from limelight.training.evaluate import evaluate
+from limelight.training.folder import RunFolder
+from limelight.training.journal import read_journal
+from limelight.training.progress import Metrics
+from limelight.training.weights import load_weights
+
+
+class Run:
+    """The best weights of a run folder, and what is needed to use them."""
+
+    def __init__(self, path: Path, device: torch.device, task: SequenceTask | None = None) -> None:
+        self.path, self.device = path, device
+        self.experiment: Experiment = experiment(path)
+        saved = RunFolder(path).best()
+        if saved is None:
+            raise WrongInput(f"{path} has no checkpoint yet; train it first: limelight train {path} --resume")
+        self._saved = saved
+        self._loaded = task
+        self._reading = self.experiment.task.restore(saved.data)
+
+    @cached_property
+    def model(self) -> nn.Module:
+        model = self.experiment.model.build(self._reading.sizes).to(self.device)
+        load_weights(model, self._saved.weights)
+        return model.eval()
+
+    @cached_property
+    def task(self) -> SequenceTask:
+        """The task with its examples, which must be those that the run was trained on."""
+        task = self._loaded or self.experiment.task.load(self.experiment.seed)
+        if task.digest != self._saved.environment["data"]:
+            raise WrongInput(f"the data of {self.path} is no longer what the run was trained on")
+        return task
+
+    def predict(self, inputs: Sequence[str | Tensor]) -> list[Answer]:
+        """One answer an input, in their order; inputs are lines of text, or tensors."""
+        return self._reading.predict(self.model, inputs) if inputs else []
+
+    def evaluate(self, split: str = "test") -> Metrics:
+        return evaluate(self.task, self.model, split, World(device=self.device))
+
+    @property
+    def sample(self) -> str:
+        """A held-out input to try `predict` on; empty where none can be typed."""
+        return self.task.reader.write(self.task.examples(self.task.splits[-1]).inputs[0])
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What was reached, when the run was finished."""
+        return json.loads((self.path / "report.json").read_text())
+
+    @property
+    def journal(self) -> list[dict[str, Any]]:
+        """One entry an evaluation."""
+        return read_journal(self.path / "metrics.jsonl")
+
+
+def open_run(path: str | Path, *, device: str = "auto", task: SequenceTask | None = None) -> Run:
+    """Open a run folder; `task` spares loading the examples where they are at hand."""
+    if not (Path(path) / FILE).is_file():
+        raise WrongInput(f"{path} is not a run folder: it has no {FILE}")
+    return Run(Path(path), choose(device), task)

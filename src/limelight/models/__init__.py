@@ -1,0 +1,1 @@
+"""Whole networks, each beside its config."""

@@ -1,0 +1,90 @@
+"""One prediction per sequence: a class, yes or no, or a number."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from limelight.models.encoder import EncoderConfig, SequenceEncoder, output_network
+from limelight.models.sizes import Sizes
+from limelight.nn import MultiHeadAttention, padding_mask
+
+
+class ClassifierConfig(EncoderConfig):
+    kind: Literal["classifier"] = "classifier"
+    pooling: Literal["mean", "max", "class-token", "attention"] = "mean"
+
+    def build(self, sizes: Sizes) -> "Classifier":
+        return Classifier(self, sizes)
+
+
+class MeanPooling(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T, D), (B) -> (B, D)"""
+        # An encoder's output is zero beyond a sequence's end.
+        return x.mean(1) if lengths is None else x.sum(1) / lengths.unsqueeze(1)
+
+
+class MaxPooling(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T, D), (B) -> (B, D)"""
+        if lengths is not None:
+            x = x.masked_fill(~padding_mask(lengths, x.shape[1]).transpose(1, 2), -torch.inf)
+        return x.amax(1)
+
+
+class AttentionPooling(nn.Module):
+    """One learned query asks the whole sequence (Lee et al. 2019, section 3.2)."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(1, 1, width))
+        self.attention = MultiHeadAttention(width, heads)
+        nn.init.normal_(self.query)
+
+    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T, D), (B) -> (B, D)"""
+        mask = None if lengths is None else padding_mask(lengths, x.shape[1])
+        return self.attention(self.query.expand(len(x), -1, -1), x, mask).squeeze(1)
+
+
+class ClassToken(nn.Module):
+    """A learned item that stands first, sees everything, and is read out."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.empty(1, 1, width))
+        nn.init.normal_(self.token)
+
+    def prepend(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, 1 + T, D)"""
+        return torch.cat((self.token.expand(len(x), -1, -1), x), 1)
+
+    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, 1 + T, D), (B) -> (B, D)"""
+        return x[:, 0]
+
+
+class Classifier(nn.Module):
+    """Encoder, pooling, output network."""
+
+    def __init__(self, config: ClassifierConfig, sizes: Sizes) -> None:
+        super().__init__()
+        token = config.pooling == "class-token"
+        self.encoder = SequenceEncoder(config, sizes, extra=int(token))
+        self.pooling: nn.Module
+        if token:
+            self.pooling = ClassToken(config.width)
+        elif config.pooling == "attention":
+            self.pooling = AttentionPooling(config.width, config.heads)
+        else:
+            self.pooling = MeanPooling() if config.pooling == "mean" else MaxPooling()
+        self.output = output_network(config.width, sizes.outputs, config.dropout)
+
+    def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, T) | (B, T, features), (B) -> (B, L)"""
+        x_BTD = self.encoder.embed(inputs)
+        if isinstance(self.pooling, ClassToken):
+            x_BTD = self.pooling.prepend(x_BTD)
+            lengths = None if lengths is None else lengths + 1
+        return self.output(self.pooling(self.encoder.encode(x_BTD, lengths), lengths))

@@ -1,0 +1,114 @@
+"""What tasks on sequences share: examples, how a line is read, what a model must know."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from limelight.config import Config
+from limelight.data.batching import Batch, Examples, even_batches
+from limelight.data.dataset import Reader, SequenceData
+from limelight.data.ragged import Ragged
+from limelight.data.readers import Answers
+from limelight.errors import WrongInput, unknown
+from limelight.models.sizes import Sizes
+from limelight.tasks.task import Answer, Goal, Scores
+
+PREDICT_BATCH = 256
+
+
+class SequenceState(Config):
+    """What stays of the data when only prediction is wanted."""
+
+    reader: Reader
+    answers: Answers
+    longest: int
+
+
+class SequenceTask(ABC):
+    def __init__(self, state: SequenceState, data: SequenceData | None = None) -> None:
+        self._state, self._data = state, data
+        self.reader, self.answers = state.reader, state.answers
+
+    @classmethod
+    def of(cls, data: SequenceData) -> Self:
+        longest = max(int(examples.inputs.lengths.max()) for examples in data.splits.values())
+        return cls(SequenceState(reader=data.reader, answers=data.answers, longest=longest), data)
+
+    @classmethod
+    def restored(cls, state: str) -> Self:
+        """For prediction alone, without the examples."""
+        return cls(SequenceState.model_validate_json(state))
+
+    @property
+    def goal(self) -> Goal:
+        return Goal("error", 0.0) if self.answers.kind == "number" else Goal("accuracy", 1.0)
+
+    @property
+    def sizes(self) -> Sizes:
+        kind = (
+            {"features": self.reader.features}
+            if self.reader.kind == "vectors"
+            else {"vocabulary": self.reader.size}
+        )
+        return Sizes(outputs=self.answers.outputs, longest=self._state.longest, **kind)
+
+    @property
+    def state(self) -> str:
+        return self._state.model_dump_json()
+
+    @property
+    def data(self) -> SequenceData:
+        if self._data is None:
+            raise WrongInput("the examples were not loaded: this task was restored for prediction")
+        return self._data
+
+    @property
+    def digest(self) -> str:
+        return self.data.digest
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.data.notes
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.data.splits)
+
+    def examples(self, split: str) -> Examples:
+        if split not in self.data.splits:
+            raise unknown("split", split, self.data.splits)
+        return self.data.splits[split]
+
+    def lengths(self, split: str) -> Tensor:
+        return self.examples(split).inputs.lengths
+
+    def batch(self, split: str, index: Tensor) -> Batch:
+        return self.examples(split).batch(index)
+
+    @abstractmethod
+    def predictions(self, batch: Batch) -> int: ...
+
+    @abstractmethod
+    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores: ...
+
+    @abstractmethod
+    def answer(self, outputs: Tensor, length: int) -> Answer:
+        """What the model says of one sequence, of its outputs (T, L) or (L)."""
+
+    @torch.no_grad()
+    def predict(self, model: nn.Module, lines: Sequence[str | Tensor]) -> list[Answer]:
+        """One answer a line, in the order of the lines."""
+        rows = Ragged.of([self.reader.encode(line) if isinstance(line, str) else line for line in lines])
+        device = next(model.parameters()).device
+        model.eval()
+        found: dict[int, Answer] = {}
+        for index in even_batches(rows.lengths, PREDICT_BATCH):
+            inputs, lengths = rows.pad(index)
+            batch = Batch(inputs, index, index, lengths).to(device)
+            outputs = model(batch.inputs, batch.lengths).float().cpu()
+            for row, output in zip(index.tolist(), outputs, strict=True):
+                found[row] = self.answer(output, int(rows.lengths[row]))
+        return [found[i] for i in range(len(rows))]

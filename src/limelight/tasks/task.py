@@ -1,0 +1,71 @@
+"""What is asked and how it is judged: all that a trainer knows of a task."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from limelight.data.batching import Batch
+from limelight.models.sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The metric that decides which weights are best, and the value that cannot be surpassed."""
+
+    metric: str
+    perfect: float
+
+    def rank(self, value: float) -> float:
+        """The higher the better, whatever the metric."""
+        return value if self.perfect > 0 else -value
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums over the predictions of a batch, so that batches of any size add up."""
+
+    loss: Tensor
+    sums: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of one input, and how sure it is (of a number it does not say)."""
+
+    text: str
+    probability: float | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Task(Protocol):
+    @property
+    def goal(self) -> Goal: ...
+
+    @property
+    def sizes(self) -> Sizes:
+        """What a model needs to know of the data."""
+
+    @property
+    def state(self) -> str:
+        """JSON: what prediction needs beside the weights."""
+
+    @property
+    def digest(self) -> str:
+        """Changes when the data does."""
+
+    @property
+    def splits(self) -> tuple[str, ...]: ...
+
+    def lengths(self, split: str) -> Tensor:
+        """(N), one an example"""
+
+    def batch(self, split: str, index: Tensor) -> Batch: ...
+
+    def predictions(self, batch: Batch) -> int:
+        """How many predictions the sums of `score` are over."""
+
+    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """The loss to learn from, and what to report beside it."""

@@ -1,0 +1,1 @@
+"""How learning proceeds; knows no concrete model or data."""

@@ -1,0 +1,217 @@
+"""The Trainer: it moves weights, judges them, saves them, and has never heard of attention."""
+
+import math
+import signal
+import time
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limelight.data.batching import Batch, epoch_batches
+from limelight.errors import Stopped, WrongInput
+from limelight.randomness import derive
+from limelight.tasks.task import Task
+from limelight.training.config import TrainConfig
+from limelight.training.distributed import World
+from limelight.training.evaluate import Aborted, evaluate
+from limelight.training.folder import RunFolder, Saved
+from limelight.training.interrupt import Interrupted, Signals, deferred
+from limelight.training.optimise import SCHEDULES, adamw, optimiser_state, restore_optimiser, set_rate
+from limelight.training.progress import Silent, Watcher
+from limelight.training.weights import check_finite, load_weights, weights_of
+
+
+@dataclass
+class Progress:
+    """Where a run stands: with the weights and the optimiser's state, all that a checkpoint must know."""
+
+    step: int = 0
+    evaluated: int = 0  # the step of the last evaluation
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0  # evaluations since the best
+    perfect: int = 0  # perfect evaluations in a row
+    seconds: float = 0.0
+    count: int = 0  # predictions since the last evaluation, and sums over them
+    sums: dict[str, float] = field(default_factory=dict)
+
+
+class Trainer:
+    def __init__(
+        self,
+        config: TrainConfig,
+        task: Task,
+        model: nn.Module,
+        folder: RunFolder,
+        *,
+        seed: int,
+        world: World,
+        environment: dict[str, Any],
+        compiled: bool = False,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.config, self.task, self.folder, self.seed, self.world = config, task, folder, seed, world
+        self.environment = environment
+        self.model = model.to(world.device)
+        self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
+        self.watcher = watcher if watcher and world.first else Silent()
+        self.optimiser = adamw(self.model, config.decay)
+        self.progress = Progress()
+        self._lengths = task.lengths("train")
+        self.steps_per_epoch = math.ceil(len(self._lengths) / config.batch)
+        self.total = self.steps_per_epoch * config.epochs
+        self._epoch, self._batches = -1, list[Tensor]()
+        self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
+        self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
+        self._saved_step = -1
+        self._stop = 0  # the signal that all processes agreed on
+
+    def resume(self, *, inexact: bool = False) -> None:
+        """Go on from the newest checkpoint that is whole, or from the beginning where there is none."""
+        saved = self.folder.newest(self.world)
+        if saved is None:
+            return
+        differences = [
+            f"{key} was {value}, is {self.environment.get(key)}"
+            for key, value in saved.environment.items()
+            if self.environment.get(key) != value
+        ]
+        if differences and not inexact:
+            hint = "--allow-inexact goes on all the same"
+            raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
+        load_weights(self.model, saved.weights)
+        restore_optimiser(self.model, self.optimiser, saved.training)
+        self.progress = Progress(**saved.progress)
+        self._saved_step = self.progress.step
+
+    @property
+    def finished(self) -> bool:
+        """All steps done, or validation perfect, or nothing better for too long."""
+        progress, config = self.progress, self.config
+        perfect = config.perfect and progress.perfect >= config.perfect
+        tired = config.patience and progress.stale >= config.patience
+        return bool(progress.step >= self.total or perfect or tired)
+
+    def fit(self) -> Progress:
+        """Train to the end. What was saved is whole at every moment."""
+        progress = self.progress
+        begin = time.perf_counter() - progress.seconds
+        self.watcher.begin(progress.step, self.total)
+        try:
+            with deferred() as signals:
+                while True:
+                    best = self._evaluation_due() and self._evaluate(signals)
+                    progress.seconds = time.perf_counter() - begin
+                    stop = signals.number if self.world.size == 1 else self._stop
+                    due = progress.step > 0 and progress.step % self._save_every == 0
+                    if best or due or stop or self.finished:
+                        self._save()
+                    if stop:
+                        where = f"stopped and saved at step {progress.step} of {self.total}"
+                        raise Interrupted(
+                            stop, f"{where}; go on: limelight train {self.folder.path} --resume"
+                        )
+                    if self.finished:
+                        return progress
+                    self._step(signals)
+        finally:
+            self.watcher.end()
+
+    def _step(self, signals: Signals) -> None:
+        """One batch, one update. The batch may be computed in pieces and by many processes."""
+        config, progress, world = self.config, self.progress, self.world
+        batch = self._batch(progress.step)
+        count = self.task.predictions(batch)
+        names = ("loss", self.task.goal.metric)
+        sums = [0.0] * len(names)
+        torch.manual_seed(derive(self.seed, "step", progress.step, world.rank))
+        self._forward.train()
+        self.optimiser.zero_grad()
+        first = world.rank * config.accumulate
+        for piece in batch.split(world.size * config.accumulate)[first : first + config.accumulate]:
+            if not len(piece):
+                continue
+            with self._autocast():
+                scores = self.task.score(self._forward, piece.to(world.device), config.smoothing)
+            (scores.loss / count).backward()
+            sums = [total + float(scores.sums[name]) for total, name in zip(sums, names, strict=True)]
+        *sums, stop = world.add_up([*sums, float(signals.number > 0)])
+        if not math.isfinite(sums[0]):
+            raise Stopped(self._about_the_loss(sums[0] / count, batch))
+        world.add_up_gradients(self.model.parameters())
+        if config.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        set_rate(
+            self.optimiser, config.rate * SCHEDULES[config.schedule](progress.step, config.warmup, self.total)
+        )
+        self.optimiser.step()
+        progress.step += 1
+        progress.count += count
+        progress.sums = {n: progress.sums.get(n, 0.0) + s for n, s in zip(names, sums, strict=True)}
+        self._stop = (signals.number or signal.SIGTERM) if stop else 0
+        self.watcher.step(
+            progress.step, batch.tokens, {n: s / count for n, s in zip(names, sums, strict=True)}
+        )
+
+    def _batch(self, step: int) -> Batch:
+        epoch, number = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = (
+                epoch,
+                epoch_batches(self._lengths, self.config.batch, self.seed, epoch),
+            )
+        return self.task.batch("train", self._batches[number])
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        enabled = self.config.precision == "bfloat16"
+        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
+
+    def _about_the_loss(self, loss: float, batch: Batch) -> str:
+        some = ", ".join(map(str, batch.index[:8].tolist())) + (", …" if len(batch) > 8 else "")
+        where = f"step {self.progress.step + 1}: the loss is {loss} on the batch of training examples {some}"
+        return f"{where}; nothing was updated. A smaller train.rate, or train.clip, may help"
+
+    def _evaluation_due(self) -> bool:
+        step = self.progress.step
+        return step > self.progress.evaluated and (step % self._evaluate_every == 0 or step >= self.total)
+
+    def _evaluate(self, signals: Signals) -> bool:
+        """Judge and note it; -> whether nothing before was better."""
+        progress, goal = self.progress, self.task.goal
+        stop = (lambda: signals.number) if self.world.size == 1 else (lambda: 0)
+        try:
+            validation = evaluate(self.task, self._forward, "validation", self.world, stop)
+        except Aborted:  # the step is saved as not evaluated: resuming begins with it
+            return False
+        train = {name: total / progress.count for name, total in progress.sums.items()}
+        epoch = progress.step / self.steps_per_epoch
+        if self.world.first:
+            line = {"step": progress.step, "epoch": epoch, "train": train, "validation": validation}
+            self.folder.journal.write(line)
+        self.watcher.evaluated(progress.step, epoch, train, validation)
+        value = validation[goal.metric]
+        progress.stale = (
+            0 if progress.best is None or goal.rank(value) > goal.rank(progress.best) else progress.stale + 1
+        )
+        best = progress.best is None or goal.rank(value) >= goal.rank(progress.best)
+        if best:  # of equals, the one that learned longer
+            progress.best, progress.best_step = value, progress.step
+        progress.perfect = progress.perfect + 1 if value == goal.perfect else 0
+        progress.evaluated, progress.count, progress.sums = progress.step, 0, {}
+        return best
+
+    def _save(self) -> None:
+        progress = self.progress
+        if not self.world.first or self._saved_step == progress.step:
+            return
+        weights = weights_of(self.model)
+        check_finite(weights, progress.step)
+        judged = progress.evaluated == progress.step and progress.best_step == progress.step
+        score = self.task.goal.rank(progress.best) if judged and progress.best is not None else None
+        state = optimiser_state(self.model, self.optimiser)
+        saved = Saved(weights, state, self.task.state, asdict(progress), self.environment, score)
+        self.folder.save(progress.step, saved)
+        self._saved_step = progress.step
