@@ -4,20 +4,24 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test torture lint format bench clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
 
-demo: .venv/installed  ## draw what a causal multi-head attention looks at
-	@echo "demo: one causal multi-head attention, every head drawn"
-	@$(BIN)/python examples/causal_attention.py
+demo: .venv/installed  ## train a Transformer to reverse sequences, and see how it does it
+	@rm -rf runs/demo
+	@$(BIN)/limelight train reverse --out runs/demo
 
 # One thread a worker: with more, the workers fight over the cores.
 test: .venv/installed-dev  ## run all tests
 	@echo "test: all tests, on all cores"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture"
+
+torture: .venv/installed-dev  ## try the promises of reliability in full: 200 kills, 10,000 broken files
+	@echo "torture: takes about a quarter of an hour"
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m torture
 
 lint: .venv/installed-dev  ## check format, lint and types
 	@echo "lint: ruff and mypy"
@@ -33,7 +37,7 @@ bench: .venv-bench/installed  ## measure this library and its peers side by side
 	@echo "bench: contenders take turns in one process; run nothing else meanwhile"
 	@.venv-bench/bin/python -m bench $(BENCH)
 
-clean:  ## remove the environments and what the demo drew
+clean:  ## remove the environments and the demo's run
 	rm -rf .venv .venv-bench runs/demo dist
 
 .venv/made:

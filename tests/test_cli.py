@@ -1,15 +1,20 @@
+import contextlib
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import limelight
-from limelight.cli import main
+from limelight.cli import app, main
+from limelight.experiment import recipes
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from limelight.cli import main; main(sys.argv[1:])"
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "limelight", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True)
 
 
 def test_help_says_what_it_is() -> None:
@@ -40,6 +45,133 @@ def test_the_parts_are_there_after_importing_the_package_alone() -> None:
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'attic'"):
         _ = limelight.attic
+
+
+VERBS = ("recipes", "train", "evaluate", "predict", "explain")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert f"Example: limelight {verb}" in capsys.readouterr().out
+    assert verb in app
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "majority"
+    sizes = [f"task.data.{split}=300" for split in ("train", "validation", "test")]
+    done = run("train", "majority", *settings(*sizes, "train.epochs=2"), "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "majority: done" in done.stdout
+    assert "test accuracy" in done.stdout
+    assert f"limelight predict {path}" in done.stdout.replace("\n", " ")
+    assert "step 6 of 6" in done.stderr
+    return path
+
+
+def settings(*texts: str) -> list[str]:
+    return [part for text in texts for part in ("--set", text)]
+
+
+def test_recipes_lists_every_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    main_ends(["recipes"])
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said] == sorted(recipes())
+    assert "reverse" in recipes()
+
+
+def main_ends(arguments: list[str]) -> None:
+    """cyclopts ends a command by SystemExit or by returning."""
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+
+
+def test_predict_answers_arguments_files_and_lines(trained: Path, tmp_path: Path) -> None:
+    lines = ["a b a a c", "ddddd", "c c b c a"]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
+    by_arguments = run("predict", str(trained), *lines)
+    by_file = run("predict", str(trained), str(tmp_path / "lines.txt"))
+    by_filter = run("predict", str(trained), stdin="\n".join(lines))
+    assert by_arguments.returncode == 0, by_arguments.stderr
+    assert by_arguments.stdout == by_file.stdout == by_filter.stdout
+    assert len(by_filter.stdout.splitlines()) == 3
+    as_json = [json.loads(line) for line in run("predict", str(trained), *lines, "--json").stdout.splitlines()]
+    assert [entry["input"] for entry in as_json] == lines
+    assert [entry["answer"] for entry in as_json] == by_filter.stdout.splitlines()
+
+
+def test_evaluate_says_what_the_report_says(trained: Path) -> None:
+    said = json.loads(run("evaluate", str(trained), "--split", "validation", "--json").stdout)
+    report = json.loads((trained / "report.json").read_text())
+    assert said == {"split": "validation", **report["metrics"]["validation"]}
+    plain = run("evaluate", str(trained)).stdout.splitlines()
+    assert [line.split()[:2] for line in plain] == [["test", "loss"], ["test", "accuracy"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "revers"], "did you mean 'reverse'?"),
+        (["train", "reverse", "--set", "model.heds=2"], "did you mean 'model.heads'?"),
+        (["train", "reverse", "--set", "train.epochs=0"], "train.epochs is 0; allowed: greater than or equal to 1"),
+        (["train", "reverse", "--set", "nonsense"], "allowed: KEY=VALUE"),
+        (["train", "reverse", "--data", "my.csv"], "leave out --data"),
+        (["train", "reverse", "--device", "tpu"], "device 'tpu' is unknown"),
+        (["train", "nowhere/my.toml"], "nowhere/my.toml: No such file or directory"),
+        (["evaluate", "nowhere"], "nowhere is not a run folder"),
+        (["predict", "nowhere", "1 2 3"], "nowhere is not a run folder"),
+        (["explain", "revers"], "did you mean 'reverse'?"),
+    ],
+)
+def test_bad_input_gets_one_clear_line_and_leaves_nothing(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("limelight: ")
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_lines_and_bytes_are_named(trained: Path) -> None:
+    done = run("predict", str(trained), stdin="a b\na x\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "limelight: input 2: symbol is 'x'; allowed: a b c d\n"
+    program = [sys.executable, "-m", "limelight", "predict", str(trained)]
+    broken = subprocess.run(program, input=b"\xff\xfe\n", capture_output=True)
+    assert broken.returncode == 2
+    assert broken.stderr.decode().count("\n") == 1
+
+
+def test_a_loss_that_explodes_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    wild = settings("train.rate=1e30", "train.clip=0", "train.warmup=0", "train.evaluate_every=1 step")
+    done = run("train", "reverse", *wild, "--out", str(tmp_path / "run"))
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("limelight: step ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_error(trained: Path) -> None:
+    command = f"yes 'a b a' | head -5000 | {sys.executable} -m limelight predict {trained} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_a_terminal_without_unicode_is_no_error(trained: Path) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "limelight", "explain", str(trained)]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_help_does_not_wait_for_torch() -> None:

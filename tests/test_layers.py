@@ -11,10 +11,19 @@ SOURCE = Path(__file__).parent.parent / "src" / "limelight"
 
 LEVELS = {
     "errors": 0,
-    "nn": 1,
-    "view": 4,
-    "bridge": 4,
-    "cli": 6,
+    "randomness": 0,
+    "config": 1,
+    "nn": 2,
+    "data": 2,
+    "models": 3,
+    "tasks": 4,
+    "training": 5,
+    "view": 5,
+    "bridge": 5,
+    "recipes": 5,
+    "experiment": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 
 

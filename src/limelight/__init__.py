@@ -11,6 +11,6 @@ def __getattr__(name: str) -> Any:
     """`limelight.nn` and `limelight.train` work after `import limelight`, which does not wait for torch."""
     if name in ("bridge", "nn", "view"):
         return import_module(f"limelight.{name}")
-    if name in ("open_run", "recipes", "train"):
+    if name in ("open_run", "train"):
         return getattr(import_module("limelight.experiment"), name)
     raise AttributeError(f"module 'limelight' has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """The command line: one function a verb. Imports late, so that `--help` does not wait for torch."""
 
+import io
 import json
 import os
 import sys
@@ -77,13 +78,11 @@ def train(
     from limelight.experiment.config import setting
     from limelight.training.progress import watcher
 
-    changes: dict[str, Any] = dict(map(setting, settings))
-    if data is not None:
-        changes["task.data.path"] = str(data)
     run = train(
         recipe,
-        changes,
+        dict(map(setting, settings)),
         out,
+        data=data,
         resume=resume,
         inexact=allow_inexact,
         device=device,
@@ -155,12 +154,61 @@ def predict(
     from limelight.experiment import open_run
 
     opened = open_run(run, device=device)
-    for lines in _chunks(_inputs(text)):
-        for line, answer in zip(lines, opened.predict(lines), strict=True):
+    first = 1
+    for lines in _chunks(_inputs(text), 1 if sys.stdin.isatty() else 1_000):
+        for line, answer in zip(lines, opened.predict(lines, first=first), strict=True):
             if as_json:
                 _print_json({"input": line, "answer": answer.text, "probability": answer.probability})
             else:
                 print(answer)
+        first += len(lines)
+
+
+@app.command
+def explain(
+    recipe: str,
+    *,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    data: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """What a model is made of: each layer's shapes, parameters and cost.
+
+    Example: limelight explain reverse --set model.heads=2
+
+    Parameters
+    ----------
+    recipe
+        The name of a recipe (see `limelight recipes`), a TOML file of your own, or a run folder.
+    settings
+        Change a setting: KEY=VALUE, as in model.heads=2; as often as you like.
+    data
+        A file or a folder of your own, for the recipes that read one.
+    as_json
+        One JSON object, for programs.
+    """
+    from dataclasses import asdict
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from limelight.experiment.config import setting
+    from limelight.experiment.explain import LEGEND, explain_experiment
+
+    explained = explain_experiment(recipe, dict(map(setting, settings)), data)
+    if as_json:
+        _print_json(asdict(explained) | {"totals": explained.totals})
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("layer", "input → output", "parameters", "cost"):
+        table.add_column(title, overflow="fold", justify="right" if title == "cost" else "left")
+    table.columns[0].no_wrap = console.width >= 80  # a name is to be found again; narrower, it is folded
+    for layer in explained.layers:
+        table.add_row(*layer.row, end_section=True)
+    table.add_row("total", "", *(f"{total:,}" for total in explained.totals.values()))
+    console.print(explained.words, table, LEGEND, sep="\n")
 
 
 def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
@@ -180,7 +228,7 @@ def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
             yield line.removesuffix("\n")
 
 
-def _chunks(lines: Iterator[str], size: int = 1_000) -> Iterator[list[str]]:
+def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     """So that a filter answers before its input ends, and holds little of it."""
     chunk: list[str] = []
     for line in lines:
@@ -224,6 +272,9 @@ def _print_report(run: Any) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Exit code 0: done. 1: it could not be done. 2: wrong input. 130, 143: interrupted. One line each."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except (CycloptsError, WrongInput) as error:
@@ -236,6 +287,8 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted", 130)
     except BrokenPipeError:  # whoever read our answers has had enough of them
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except UnicodeDecodeError:
+        _fail("the input is not UTF-8 text", 2)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
 

@@ -18,7 +18,7 @@ IMAGE_SHARES = (0.7, 0.15, 0.15)  # of the images: a test set is made of images 
 
 
 class OddOneOut(Config):
-    """Sets of `items` images of one digit, but one is of another: which? 1,797 drawn by hand, 8 × 8 pixels."""
+    """Sets of `items` images of one digit, but one is of another: which? 1,797 drawn by hand, 8×8 pixels."""
 
     kind: Literal["odd-one-out"] = "odd-one-out"
     items: int = Field(10, ge=3, le=100)

@@ -55,7 +55,7 @@ class Vectors(Config):
         allowed = f"a JSON list of items, each a list of {self.features} numbers"
         try:
             items = torch.tensor(json.loads(line), dtype=torch.float32)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise wrong("the line", repr(line[:40]), allowed) from None
         if items.dim() != 2 or not len(items) or items.shape[1] != self.features:
             raise wrong("the line", f"of shape {tuple(items.shape)}", allowed)

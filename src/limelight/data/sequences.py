@@ -40,6 +40,13 @@ class Generated(Config, ABC):
         One answer an item, or one a sequence.
         """
 
+    def fair(self, rows: Tensor) -> Tensor:
+        """(N, T) -> (N)
+
+        Which of these different sequences to keep, so that nothing but the answer gives the answer away.
+        """
+        return torch.ones(len(rows), dtype=torch.bool)
+
     @abstractmethod
     def reader(self) -> Symbols: ...
 
@@ -61,12 +68,14 @@ class Generated(Config, ABC):
         rows_NT, marks_N = self.draw(0, draw), torch.empty(0, dtype=torch.long)
         while len(rows_NT) < count:
             before = len(rows_NT)
-            more_NT = self.draw(count + count // 8 - before + 64, draw)
+            more_NT = self.draw(count + count // 8 + 64, draw)
             factors_T = torch.randint(2**62, (more_NT.shape[1],), generator=Generator().manual_seed(1))
             marks_N = torch.cat((marks_N, ((more_NT + 2) * factors_T).sum(1)))
             rows_NT = torch.cat((rows_NT, more_NT))
             first_N = _first_of_each(marks_N)
             rows_NT, marks_N = rows_NT[first_N], marks_N[first_N]
+            fair_N = self.fair(rows_NT)
+            rows_NT, marks_N = rows_NT[fair_N], marks_N[fair_N]
             if len(rows_NT) < count and len(rows_NT) - before < len(more_NT) // 8:
                 some = f"hardly more than {len(rows_NT)} different sequences"
                 raise WrongInput(f"task.data: there are {some}, and {count} are asked for; make them longer")
@@ -169,8 +178,8 @@ class Count(VariableLength):
 class Brackets(VariableLength):
     """Whether every bracket is closed by one of its kind, in the right order.
 
-    Half of the sequences are balanced. The others were, until one or two of their brackets changed: no
-    sequence gives itself away by its length or by the brackets it has.
+    Half of the sequences of each length are balanced. The others were, until one or two of their brackets
+    changed.
     """
 
     kind: Literal["brackets"] = "brackets"
@@ -220,20 +229,35 @@ class Brackets(VariableLength):
         return rows_NT
 
     def answer(self, rows: Tensor) -> Tensor:
-        return torch.tensor([float(self.balanced(row)) for row in rows.tolist()])
+        """(N, T) -> (N)
 
-    @staticmethod
-    def balanced(row: list[int]) -> bool:
-        """Symbol 2p opens pair p, symbol 2p + 1 closes it."""
-        opened: list[int] = []
-        for symbol in row:
-            if symbol == BEYOND:
-                break
-            if symbol % 2 == 0:
-                opened.append(symbol)
-            elif not opened or opened.pop() != symbol - 1:
-                return False
-        return not opened
+        Symbol 2p opens pair p and symbol 2p + 1 closes it: a stack for each row, all rows at once.
+        """
+        every_N = torch.arange(len(rows))
+        depth_N = torch.zeros(len(rows), dtype=torch.long)
+        stack_NT = torch.full((len(rows), rows.shape[1] + 1), BEYOND)
+        right_N = torch.ones(len(rows), dtype=torch.bool)
+        for symbol_N in rows.T:
+            opens_N = (symbol_N != BEYOND) & (symbol_N % 2 == 0)
+            closes_N = (symbol_N != BEYOND) & (symbol_N % 2 == 1)
+            right_N &= ~closes_N | (stack_NT[every_N, depth_N] == symbol_N - 1) & (depth_N > 0)
+            depth_N = (depth_N + opens_N.long() - closes_N.long()).clamp(min=0)
+            stack_NT[every_N[opens_N], depth_N[opens_N]] = symbol_N[opens_N]
+        return (right_N & (depth_N == 0)).float()
+
+    def fair(self, rows: Tensor) -> Tensor:
+        """(N, T) -> (N)
+
+        Short balanced sequences are few: as many of their length may be broken, and no more.
+        """
+        yes_N, length_N = self.answer(rows).bool(), (rows != BEYOND).sum(1)
+        kept_N = torch.zeros(len(rows), dtype=torch.bool)
+        for length in length_N.unique():
+            both = [((length_N == length) & answer_N).nonzero().squeeze(1) for answer_N in (yes_N, ~yes_N)]
+            fewer = min(map(len, both))
+            for index in both:
+                kept_N[index[:fewer]] = True
+        return kept_N
 
     def reader(self) -> Symbols:
         return Symbols(symbols=tuple(self.pairs))

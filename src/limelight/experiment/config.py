@@ -44,15 +44,22 @@ def recipes() -> dict[str, str]:
     }
 
 
-def experiment(source: str | Path, settings: dict[str, Any] | None = None) -> Experiment:
+def experiment(
+    source: str | Path, settings: dict[str, Any] | None = None, data: str | Path | None = None
+) -> Experiment:
     """A recipe by name, a TOML file, or a run folder's experiment, with some settings changed.
 
-    Settings go by dotted keys: {"train.epochs": 1, "model.heads": 2}.
+    Settings go by dotted keys: {"train.epochs": 1, "model.heads": 2}. `data` is where the data lies.
     """
     values = _read_source(source)
     for key, value in (settings or {}).items():
         _set(values, key, value)
     made = read(Experiment, values)
+    if data is not None:
+        if "path" not in type(made.task.data).model_fields:
+            raise WrongInput(f"{made.name} makes its own data and reads none; leave out --data")
+        _set(values, "task.data.path", str(data))
+        made = read(Experiment, values)
     if made.model.kind != MODELS[made.task.kind]:
         raise wrong(
             "model.kind", repr(made.model.kind), f"{MODELS[made.task.kind]!r} for the task {made.task.kind!r}"

@@ -28,6 +28,7 @@ def train(
     settings: dict[str, Any] | None = None,
     out: str | Path | None = None,
     *,
+    data: str | Path | None = None,
     resume: bool = False,
     inexact: bool = False,
     device: str = "auto",
@@ -41,7 +42,7 @@ def train(
 
     Under torchrun the first process alone gets the run; the others only helped, and get None.
     """
-    wanted = experiment(recipe, settings)
+    wanted, chosen = experiment(recipe, settings, data), choose(device)
     folder = Path(out) if out else Path(recipe) if Path(recipe).is_dir() else Path("runs") / wanted.name
     first = os.environ.get("RANK", "0") == "0"
     with torch.random.fork_rng(devices=[]):
@@ -51,7 +52,7 @@ def train(
         with locked(folder) if first else nullcontext():
             if first:
                 _prepare(wanted, folder, resume, inexact)
-            with joined(choose(device)) as world:
+            with joined(chosen) as world:
                 trainer = Trainer(
                     wanted.train,
                     task,

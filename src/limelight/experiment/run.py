@@ -49,9 +49,12 @@ class Run:
             raise WrongInput(f"the data of {self.path} is no longer what the run was trained on")
         return task
 
-    def predict(self, inputs: Sequence[str | Tensor]) -> list[Answer]:
-        """One answer an input, in their order; inputs are lines of text, or tensors."""
-        return self._reading.predict(self.model, inputs) if inputs else []
+    def predict(self, inputs: Sequence[str | Tensor], *, first: int = 1) -> list[Answer]:
+        """One answer an input, in their order; inputs are lines of text, or tensors.
+
+        `first` is the number of the first one, by which what is wrong is named.
+        """
+        return self._reading.predict(self.model, inputs, first=first) if inputs else []
 
     def evaluate(self, split: str = "test") -> Metrics:
         return evaluate(self.task, self.model, split, World(device=self.device))

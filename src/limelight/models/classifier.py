@@ -1,8 +1,9 @@
 """One prediction per sequence: a class, yes or no, or a number."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from limelight.models.encoder import EncoderConfig, SequenceEncoder, output_network
@@ -13,6 +14,12 @@ from limelight.nn import MultiHeadAttention, padding_mask
 class ClassifierConfig(EncoderConfig):
     kind: Literal["classifier"] = "classifier"
     pooling: Literal["mean", "max", "class-token", "attention"] = "mean"
+
+    @model_validator(mode="after")
+    def _class_token_sees_all(self) -> Self:
+        if self.causal and self.pooling == "class-token":
+            raise ValueError("pooling is 'class-token', which stands first; allowed with causal: mean, max, attention")
+        return self
 
     def build(self, sizes: Sizes) -> "Classifier":
         return Classifier(self, sizes)

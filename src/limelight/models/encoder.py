@@ -18,6 +18,7 @@ class EncoderConfig(Config):
     activation: Literal["relu", "gelu"] = "relu"
     norm: Literal["post", "pre"] = "post"
     positions: Literal["none", "sinusoidal", "learned"] = "sinusoidal"
+    causal: bool = False  # each item sees itself and what came before it, and nothing after
     dropout: float = Field(0.0, ge=0, lt=1)
     input_dropout: float = Field(0.0, ge=0, lt=1)
 
@@ -35,6 +36,7 @@ class SequenceEncoder(nn.Module):
         """`extra` is the number of items that a model adds to each sequence."""
         super().__init__()
         width = config.width
+        self.causal = config.causal
         self.longest = sizes.longest + extra
         self.input: nn.Module = (
             nn.Embedding(sizes.vocabulary, width) if sizes.vocabulary else nn.Linear(sizes.features, width)
@@ -64,7 +66,7 @@ class SequenceEncoder(nn.Module):
     def encode(self, embedded: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T, D), (B) -> (B, T, D)"""
         mask = None if lengths is None else padding_mask(lengths, embedded.shape[1])
-        return self.encoder(self.positions(embedded), mask)
+        return self.encoder(self.positions(embedded), mask, causal=self.causal)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) | (B, T, features), (B) -> (B, T, D)"""

@@ -99,9 +99,9 @@ class SequenceTask(ABC):
         """What the model says of one sequence, of its outputs (T, L) or (L)."""
 
     @torch.no_grad()
-    def predict(self, model: nn.Module, lines: Sequence[str | Tensor]) -> list[Answer]:
+    def predict(self, model: nn.Module, lines: Sequence[str | Tensor], *, first: int = 1) -> list[Answer]:
         """One answer a line, in the order of the lines."""
-        rows = Ragged.of([self.reader.encode(line) if isinstance(line, str) else line for line in lines])
+        rows = Ragged.of([self._encode(line, number) for number, line in enumerate(lines, first)])
         device = next(model.parameters()).device
         model.eval()
         found: dict[int, Answer] = {}
@@ -112,3 +112,11 @@ class SequenceTask(ABC):
             for row, output in zip(index.tolist(), outputs, strict=True):
                 found[row] = self.answer(output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]
+
+    def _encode(self, line: str | Tensor, number: int) -> Tensor:
+        if not isinstance(line, str):
+            return line
+        try:
+            return self.reader.encode(line)
+        except WrongInput as refusal:
+            raise WrongInput(f"input {number}: {refusal}") from None

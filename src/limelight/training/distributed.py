@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-
 CPU = torch.device("cpu")
 
 
@@ -69,5 +68,6 @@ def joined(device: torch.device) -> Iterator[World]:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)
+        dist.barrier()  # one that leaves while another still listens takes it down
     finally:
         dist.destroy_process_group()

@@ -60,13 +60,14 @@ class Trainer:
         self.watcher = watcher if watcher and world.first else Silent()
         self.optimiser = adamw(self.model, config.decay)
         self.progress = Progress()
+        self._names = ("loss", task.goal.metric)
         self._lengths = task.lengths("train")
         self.steps_per_epoch = math.ceil(len(self._lengths) / config.batch)
         self.total = self.steps_per_epoch * config.epochs
         self._epoch, self._batches = -1, list[Tensor]()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
-        self._saved_step = -1
+        self._saved = (-1, -1)  # step and last evaluation of what was saved last
         self._stop = 0  # the signal that all processes agreed on
 
     def resume(self, *, inexact: bool = False) -> None:
@@ -85,7 +86,7 @@ class Trainer:
         load_weights(self.model, saved.weights)
         restore_optimiser(self.model, self.optimiser, saved.training)
         self.progress = Progress(**saved.progress)
-        self._saved_step = self.progress.step
+        self._saved = (self.progress.step, self.progress.evaluated)
 
     @property
     def finished(self) -> bool:
@@ -125,7 +126,7 @@ class Trainer:
         config, progress, world = self.config, self.progress, self.world
         batch = self._batch(progress.step)
         count = self.task.predictions(batch)
-        names = ("loss", self.task.goal.metric)
+        names = self._names
         sums = [0.0] * len(names)
         torch.manual_seed(derive(self.seed, "step", progress.step, world.rank))
         self._forward.train()
@@ -186,7 +187,7 @@ class Trainer:
             validation = evaluate(self.task, self._forward, "validation", self.world, stop)
         except Aborted:  # the step is saved as not evaluated: resuming begins with it
             return False
-        train = {name: total / progress.count for name, total in progress.sums.items()}
+        train = {name: progress.sums[name] / progress.count for name in self._names}
         epoch = progress.step / self.steps_per_epoch
         if self.world.first:
             line = {"step": progress.step, "epoch": epoch, "train": train, "validation": validation}
@@ -205,7 +206,8 @@ class Trainer:
 
     def _save(self) -> None:
         progress = self.progress
-        if not self.world.first or self._saved_step == progress.step:
+        now = (progress.step, progress.evaluated)
+        if not self.world.first or self._saved == now:
             return
         weights = weights_of(self.model)
         check_finite(weights, progress.step)
@@ -214,4 +216,4 @@ class Trainer:
         state = optimiser_state(self.model, self.optimiser)
         saved = Saved(weights, state, self.task.state, asdict(progress), self.environment, score)
         self.folder.save(progress.step, saved)
-        self._saved_step = progress.step
+        self._saved = now

@@ -1,0 +1,162 @@
+"""The whole flow, in small: a run folder, its report and pictures, opened again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import pytest
+import torch
+
+import limelight
+from limelight.errors import WrongInput
+from limelight.training.checkpoint import newest
+
+SMALL: dict[str, Any] = {
+    "task.data.length": 5,
+    "task.data.train": 2000,
+    "task.data.validation": 97,
+    "task.data.test": 101,
+    "train.evaluate_every": "63 steps",
+    "train.epochs": 6,
+    "train.batch": 32,
+    "train.rate": 1e-2,
+    "train.warmup": 5,
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> limelight.experiment.Run:
+    made = limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "small")
+    assert made is not None
+    return made
+
+
+def test_a_run_leaves_its_folder(run: limelight.experiment.Run) -> None:
+    names = {path.name for path in run.path.iterdir()}
+    assert names == {
+        "experiment.toml", "metrics.jsonl", "report.json", "curves.png", "attention.png", "checkpoints", "lock",
+    }  # fmt: skip
+    files = {path.name for path in next((run.path / "checkpoints").iterdir()).iterdir()}
+    assert files == {"manifest.json", "weights.safetensors", "training.safetensors", "data.json"}
+    for picture in ("curves.png", "attention.png"):
+        assert matplotlib.image.imread(run.path / picture).std() > 0.05
+
+
+def test_it_learns_and_its_report_says_what_evaluate_says(run: limelight.experiment.Run) -> None:
+    assert run.report["metrics"]["test"] == run.evaluate("test")
+    assert run.report["metrics"]["validation"] == run.evaluate("validation")
+    assert run.evaluate("test")["accuracy"] > 0.9
+    assert run.report["parameters"] == sum(p.numel() for p in run.model.parameters())
+
+
+def test_opened_again_it_predicts_the_same_without_the_data(run: limelight.experiment.Run) -> None:
+    lines = ["1 2 3 4 5", "90000", "7 7 7 7 1"]
+    opened = limelight.open_run(run.path)
+    answers = opened.predict(lines)
+    assert [str(answer) for answer in answers] == [str(answer) for answer in run.predict(lines)]
+    assert "task" not in opened.__dict__  # the examples were not made again
+    alone = [opened.predict([line])[0] for line in lines]
+    assert [answer.text for answer in alone] == [answer.text for answer in answers]
+    assert [answer.probability for answer in alone] == pytest.approx([a.probability for a in answers], abs=1e-5)
+    assert opened.predict([torch.tensor([1, 2, 3, 4, 5])])[0].text == answers[0].text
+    assert opened.predict([]) == []
+
+
+def test_accuracy_is_what_predict_gets_right(run: limelight.experiment.Run) -> None:
+    """Judged by another way: the text of every prediction against the text of its input, backwards."""
+    inputs = run.task.examples("test").inputs
+    lines = [run.task.reader.write(inputs[i]) for i in range(len(inputs))]
+    answers = [answer.text.split() for answer in run.predict(lines)]
+    right = [a == b for line, said in zip(lines, answers, strict=True) for a, b in zip(line.split()[::-1], said, strict=True)]
+    assert sum(right) / len(right) == pytest.approx(run.evaluate("test")["accuracy"], abs=1e-9)
+
+
+def test_a_wrong_input_is_named_by_its_number(run: limelight.experiment.Run) -> None:
+    with pytest.raises(WrongInput, match="input 2: symbol is 'x'"):
+        run.predict(["1 2 3", "x"])
+
+
+def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: limelight.experiment.Run) -> None:
+    before = (run.path / "experiment.toml").read_bytes()
+    with pytest.raises(WrongInput, match=f"holds a run already: go on with it by `limelight train {run.path} --resume`"):
+        limelight.train("reverse", SMALL, out=run.path)
+    assert (run.path / "experiment.toml").read_bytes() == before
+
+
+def test_resuming_what_is_done_changes_nothing(run: limelight.experiment.Run) -> None:
+    before = newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()
+    again = limelight.train(run.path, resume=True)
+    assert again is not None
+    assert (newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()) == before
+
+
+def test_resuming_another_run_is_refused_with_the_difference(run: limelight.experiment.Run) -> None:
+    with pytest.raises(WrongInput, match="not the same run any more: train.rate was 0.01, is 0.1; --allow-inexact"):
+        limelight.train("reverse", SMALL | {"train.rate": 0.1}, out=run.path, resume=True)
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(WrongInput, match="is not empty and holds no run"):
+        limelight.train("reverse", SMALL, out=tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_what_is_refused_leaves_no_folder_behind(tmp_path: Path) -> None:
+    for settings, data in (({"model.heads": 3}, None), ({}, "nowhere"), ({"task.data.symbols": 2, "task.data.length": 2}, None)):
+        with pytest.raises(WrongInput):
+            limelight.train("reverse", SMALL | settings, out=tmp_path / "run", data=data)
+        assert not (tmp_path / "run").exists()
+    with pytest.raises(WrongInput, match="is not a run folder"):
+        limelight.open_run(tmp_path)
+
+
+def test_training_leaves_the_users_randomness_alone(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.randn(3)
+    torch.manual_seed(5)
+    limelight.train("reverse", SMALL | {"train.epochs": 1}, out=tmp_path / "run")
+    assert torch.randn(3).equal(expected)
+
+
+def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: limelight.experiment.Run) -> None:
+    torch.manual_seed(5)
+    again = limelight.train("reverse", SMALL, out=tmp_path / "again")
+    assert again is not None
+    one, two = newest(run.path / "checkpoints"), newest(again.path / "checkpoints")
+    assert one is not None
+    assert two is not None
+    assert one.files == two.files
+    assert (again.path / "metrics.jsonl").read_bytes() == (run.path / "metrics.jsonl").read_bytes()
+
+
+def test_data_that_changed_is_not_evaluated_on(run: limelight.experiment.Run, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    text = (copy / "experiment.toml").read_text()
+    (copy / "experiment.toml").write_text(text.replace("seed = 1", "seed = 2"))
+    with pytest.raises(WrongInput, match="no longer what the run was trained on"):
+        limelight.open_run(copy).evaluate()
+
+
+@pytest.mark.parametrize("name", ["odd-one-out", "majority", "count", "brackets"])
+def test_every_recipe_runs_from_end_to_end(name: str, tmp_path: Path) -> None:
+    sizes = {"task.data.train": 300, "task.data.validation": 50, "task.data.test": 50, "train.epochs": 1}
+    made = limelight.train(name, sizes, out=tmp_path / "run")
+    assert made is not None
+    assert set(made.report["metrics"]["test"]) == {"loss", made.task.goal.metric}
+    line = made.sample or json.dumps(made.task.examples("test").inputs[0].tolist())
+    (answer,) = made.predict([line])
+    kind = made.task.answers.kind
+    if kind == "number":
+        assert float(answer.text) == pytest.approx(float(answer.text))
+        assert answer.probability is None
+    elif kind == "which":
+        assert 0 <= int(answer.text) < 10
+    else:
+        assert answer.text in made.task.answers.names
+    if answer.probability is not None:
+        assert 0 < answer.probability <= 1

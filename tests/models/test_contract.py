@@ -1,0 +1,139 @@
+"""One contract for every sequence model, with tokens and with vectors, whole and padded."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support import EXACT, goes_red
+from torch import Tensor, nn
+
+from limelight.config import read
+from limelight.errors import WrongInput
+from limelight.models.classifier import ClassifierConfig
+from limelight.models.encoder import EncoderConfig
+from limelight.models.labeller import LabellerConfig
+from limelight.models.sizes import Sizes
+
+B, T, V, F, L = 3, 7, 11, 5, 13
+SHAPE = {"width": 22, "heads": 2, "depth": 2, "hidden": 17}
+LENGTHS = torch.tensor([7, 2, 5])
+
+MODELS: dict[str, EncoderConfig] = {"labeller": LabellerConfig(**SHAPE)} | {
+    f"classifier, {pooling}": ClassifierConfig(**SHAPE, pooling=pooling)
+    for pooling in ("mean", "max", "class-token", "attention")
+}
+each_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
+each_input = pytest.mark.parametrize(
+    "sizes",
+    [Sizes(outputs=L, vocabulary=V, longest=T), Sizes(outputs=L, features=F, longest=T)],
+    ids=["tokens", "vectors"],
+)
+
+
+def inputs_of(sizes: Sizes) -> Tensor:
+    return torch.randint(V, (B, T)) if sizes.vocabulary else torch.randn(B, T, F)
+
+
+@each_model
+@each_input
+def test_one_prediction_per_item_or_per_sequence(config: EncoderConfig, sizes: Sizes) -> None:
+    output = config.build(sizes)(inputs_of(sizes))
+    assert output.shape == ((B, T, L) if config.kind == "labeller" else (B, L))
+    assert output.isfinite().all()
+
+
+def check_padding(model: nn.Module, inputs: Tensor, per_item: bool) -> None:
+    """What stands beyond a sequence's end, and how far the batch reaches, changes nothing."""
+    whole = model(inputs, LENGTHS)
+    other = inputs.clone()
+    for row, length in enumerate(LENGTHS):
+        other[row, length:] = 1
+        alone = model(inputs[row : row + 1, :length])[0]
+        mine = whole[row, :length] if per_item else whole[row]
+        torch.testing.assert_close(mine, alone, rtol=1e-5, atol=1e-5)
+    changed = model(other, LENGTHS)
+    if per_item:
+        changed, whole = (torch.cat([x[i, :n] for i, n in enumerate(LENGTHS)]) for x in (changed, whole))
+    torch.testing.assert_close(changed, whole, rtol=1e-6, atol=1e-6)
+
+
+class IgnoresLengths(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return self.model(inputs)
+
+
+@each_model
+@each_input
+@torch.no_grad()
+def test_padding_changes_nothing_real(config: EncoderConfig, sizes: Sizes) -> None:
+    model, inputs = config.build(sizes).eval(), inputs_of(sizes)
+    check_padding(model, inputs, config.kind == "labeller")
+    goes_red(check_padding, IgnoresLengths(model), inputs, config.kind == "labeller")
+
+
+@each_model
+@each_input
+def test_every_parameter_gets_a_gradient(config: EncoderConfig, sizes: Sizes) -> None:
+    model = config.build(sizes)
+    output = model(inputs_of(sizes), LENGTHS)
+    (output * torch.randn_like(output)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        # All keys moved by the same amount change no softmax: a key's bias has no slope but rounding.
+        assert name.endswith("key.bias") or parameter.grad.abs().max() > 1e-7, name
+
+
+@each_model
+@each_input
+def test_the_same_seed_gives_the_same_weights(config: EncoderConfig, sizes: Sizes) -> None:
+    def born(seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(seed)
+        return config.build(sizes).state_dict()
+
+    one, again, other = born(1), born(1), born(2)
+    for name in one:
+        torch.testing.assert_close(one[name], again[name], **EXACT)
+    assert any(not one[name].equal(other[name]) for name in one)
+
+
+def check_moves_with_the_items(function: Callable[[Tensor], Tensor]) -> None:
+    inputs = torch.randn(B, T, F)
+    order = torch.randperm(T)
+    torch.testing.assert_close(function(inputs[:, order]), function(inputs)[:, order], rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_without_positions_predictions_move_with_the_items() -> None:
+    sizes = Sizes(outputs=1, features=F, longest=T)
+    check_moves_with_the_items(LabellerConfig(**SHAPE, positions="none").build(sizes).eval())
+    for positions in ("sinusoidal", "learned"):
+        goes_red(check_moves_with_the_items, LabellerConfig(**SHAPE, positions=positions).build(sizes).eval())
+
+
+@torch.no_grad()
+def test_a_causal_labeller_sees_nothing_that_comes_later() -> None:
+    sizes = Sizes(outputs=L, vocabulary=V, longest=T)
+    inputs = torch.randint(V, (B, T))
+    later = inputs.clone()
+    later[:, 4:] = (later[:, 4:] + 1) % V
+    for causal in (True, False):
+        model = LabellerConfig(**SHAPE, causal=causal).build(sizes).eval()
+        assert torch.allclose(model(inputs)[:, :4], model(later)[:, :4], atol=1e-6) is causal
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"heads": 3}, "heads is 3; allowed: a divisor of width=22"),
+        ({"pooling": "class-token", "causal": True}, "allowed with causal: mean, max, attention"),
+        ({"pooling": "median"}, "pooling is 'median'; allowed: 'mean', 'max', 'class-token' or 'attention'"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(values: dict[str, object], said: str) -> None:
+    with pytest.raises(WrongInput) as refusal:
+        read(ClassifierConfig, SHAPE | values)
+    assert said in str(refusal.value)

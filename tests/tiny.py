@@ -1,0 +1,95 @@
+"""A run so small that hundreds of them fit into a test, with everything in it that could go wrong on resuming:
+dropout, batches of several lengths, a schedule, clipping, sums that stand half-way at a save."""
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from limelight.experiment.config import Experiment, experiment
+from limelight.randomness import derive
+from limelight.tasks.sequences import SequenceTask
+from limelight.training.distributed import World
+from limelight.training.folder import RunFolder
+from limelight.training.interrupt import Interrupted
+from limelight.training.loop import Progress, Trainer
+from limelight.training.progress import Metrics, Silent, Watcher
+
+STEPS = 60
+SETTINGS = {
+    "task.data.train": 149,
+    "task.data.validation": 23,
+    "task.data.test": 29,
+    "task.data.longest": 11,
+    "model.width": 8,
+    "model.hidden": 13,
+    "model.dropout": 0.2,
+    "train.epochs": 4,
+    "train.batch": 10,
+    "train.warmup": 7,
+    "train.evaluate_every": "7 steps",
+    "train.save_every": "5 steps",
+    "train.perfect": 0,
+}
+ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
+
+
+class StopAt(Silent):
+    """Sends this process a real signal at the end of a step."""
+
+    def __init__(self, step: int) -> None:
+        self.at = step
+
+    def step(self, step: int, tokens: int, metrics: Metrics) -> None:
+        if step == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def tiny(**settings: Any) -> Experiment:
+    return experiment("majority", SETTINGS | settings)
+
+
+def trainer(
+    path: Path,
+    *,
+    kind: type[Trainer] = Trainer,
+    task: SequenceTask | None = None,
+    world: World | None = None,
+    watcher: Watcher | None = None,
+    **settings: Any,
+) -> Trainer:
+    wanted = tiny(**settings)
+    path.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(derive(wanted.seed, "weights"))
+    task = task or wanted.task.load(wanted.seed)
+    return kind(
+        wanted.train,
+        task,
+        wanted.model.build(task.sizes),
+        RunFolder(path),
+        seed=wanted.seed,
+        world=world or World(),
+        environment=ENVIRONMENT,
+        watcher=watcher,
+    )
+
+
+def fit(path: Path, *, resume: bool = False, **options: Any) -> Progress | None:
+    """Train to the end, or until a signal comes: then None."""
+    made = trainer(path, **options)
+    if resume:
+        made.resume()
+    try:
+        return made.fit()
+    except Interrupted:
+        return None
+
+
+def result(path: Path) -> tuple[str, str]:
+    """Hashes of the final weights and of all metrics."""
+    weights = path / "checkpoints" / f"step-{STEPS:08d}" / "weights.safetensors"
+    files = (weights, path / "metrics.jsonl")
+    return tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)  # type: ignore[return-value]

@@ -1,0 +1,119 @@
+"""Run as a program: imports torch once, then forks children that kill themselves, or are killed, with SIGKILL.
+
+    python kills.py moments TRIALS SEED      R1: at a random moment; every fourth time inside a save
+    python kills.py operations               R2: at each operation of a save
+    … broken                                 the same, with a writer that removes the old before it has the new
+
+Prints one JSON line a trial. A process of its own, because a process with threads must not fork.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tiny import fit, result
+
+from limelight.training import checkpoint, files
+from limelight.training.checkpoint import Checkpoint
+
+
+def in_a_child(work: Callable[[], object], kill_after: float | None = None) -> bool:
+    """Whether the child was killed before it was done."""
+    child = os.fork()
+    if not child:
+        work()
+        os._exit(0)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the child failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def die_at(operation: int) -> None:
+    """From now on, the operation of this number on files is the last thing this process begins."""
+    count = 0
+
+    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == operation:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments)
+
+    files.perform = perform
+
+
+def save_after_removing(folder: Path, new: Checkpoint) -> None:
+    """The broken variant."""
+    for old in folder.glob("step-*"):
+        files.remove(old)
+    save(folder, new)
+
+
+save = checkpoint.save
+
+
+def moments(trials: int, seed: int) -> None:
+    dice = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        begin = time.perf_counter()
+        in_a_child(lambda: fit(whole))
+        duration = time.perf_counter() - begin
+        for trial in range(trials):
+            path = Path(folder) / str(trial)
+            in_a_save = trial % 4 == 0
+            operation = dice.randrange(1, 200) if in_a_save else 0
+
+            def work(path: Path = path, operation: int = operation) -> None:
+                if operation:
+                    die_at(operation)
+                fit(path)
+
+            killed = in_a_child(work, None if in_a_save else dice.uniform(0, duration))
+            in_a_child(lambda path=path: fit(path, resume=True))
+            outcome = {"killed": killed, "in_a_save": in_a_save, "same": result(path) == result(whole)}
+            print(json.dumps(outcome), flush=True)
+
+
+def operations() -> None:
+    """Checkpoints 1, 2 and 3 are there; the process dies somewhere in saving the fourth."""
+    for operation in range(1, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            for step in (1, 2, 3):
+                checkpoint.save(path, made(step))
+
+            def work(path: Path = path, operation: int = operation) -> None:
+                die_at(operation)
+                checkpoint.save(path, made(4))
+
+            if not in_a_child(work):
+                return
+            found = checkpoint.newest(path)
+            whole = found is not None and found.step in (3, 4) and found == made(found.step)
+            checkpoint.save(path, made(5))
+            print(json.dumps({"operation": operation, "same": whole and checkpoint.newest(path) == made(5)}), flush=True)
+
+
+def made(step: int) -> Checkpoint:
+    return Checkpoint(step, {"score": -step}, {"weights": bytes([step]) * 997, "data": b"{}"})
+
+
+if __name__ == "__main__":
+    what, *numbers = sys.argv[1:]
+    if "broken" in numbers:
+        numbers.remove("broken")
+        checkpoint.save = save_after_removing
+    {"moments": moments, "operations": operations}[what](*map(int, numbers))

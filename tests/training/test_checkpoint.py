@@ -1,0 +1,113 @@
+"""R7 and what a checkpoint promises beside it."""
+
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+from support import goes_red
+
+from limelight.errors import WrongInput
+from limelight.training import checkpoint
+from limelight.training.checkpoint import Checkpoint
+
+
+def made(step: int, score: float | None = None) -> Checkpoint:
+    dice = random.Random(step)
+    files = {"weights.safetensors": dice.randbytes(1009), "data.json": b'{"names": ["a", "b"]}'}
+    return Checkpoint(step, {"score": score, "progress": {"step": step, "loss": 0.1}}, files)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    checkpoint.save(tmp_path, made(5))
+    checkpoint.save(tmp_path, made(10))
+    return tmp_path
+
+
+def check_damage(folder: Path, file: Path, damaged: bytes) -> None:
+    """The newest checkpoint is not used any more, and the one before is."""
+    before = file.read_bytes()
+    assert damaged != before
+    file.write_bytes(damaged)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = checkpoint.newest(folder)
+        assert found == made(5)
+        assert [str(warning.message) for warning in said if "step-00000010" in str(warning.message)]
+    finally:
+        file.write_bytes(before)
+
+
+def test_two_thousand_flipped_bits_are_all_detected(folder: Path) -> None:
+    dice = random.Random(1)
+    files = sorted((folder / "step-00000010").iterdir())
+    assert len(files) == 3
+    for _ in range(2000):
+        file = dice.choice(files)
+        content = bytearray(file.read_bytes())
+        content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        check_damage(folder, file, bytes(content))
+    assert checkpoint.newest(folder) == made(10)
+
+
+def test_two_hundred_truncations_are_all_detected(folder: Path) -> None:
+    dice = random.Random(2)
+    files = sorted((folder / "step-00000010").iterdir())
+    for _ in range(200):
+        file = dice.choice(files)
+        content = file.read_bytes()
+        check_damage(folder, file, content[: dice.randrange(len(content))])
+
+
+def test_the_check_catches_a_reader_without_checksums(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(place: Path) -> Checkpoint:
+        contents = {name: (place / name).read_bytes() for name in made(5).files}
+        return Checkpoint(int(place.name.removeprefix("step-")), made(5).facts, contents)
+
+    monkeypatch.setattr(checkpoint, "read", read)
+    file = folder / "step-00000010" / "weights.safetensors"
+    goes_red(check_damage, folder, file, file.read_bytes()[:-1])
+
+
+def test_a_missing_file_is_damage(folder: Path) -> None:
+    (folder / "step-00000010" / "data.json").unlink()
+    with pytest.warns(UserWarning, match=r"step-00000010/data.json: No such file"):
+        assert checkpoint.newest(folder) == made(5)
+
+
+def test_where_all_are_damaged_there_is_none(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, made(5))
+    (tmp_path / "step-00000005" / "manifest.json").write_text("{}")
+    with pytest.warns(UserWarning, match="cannot be read"):
+        assert checkpoint.newest(tmp_path) is None
+    assert checkpoint.newest(tmp_path / "nothing") is None
+
+
+def test_the_two_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    for step, score in ((1, 0.1), (2, 0.9), (3, None), (4, 0.5), (5, None)):
+        checkpoint.save(tmp_path, made(step, score))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000004", "step-00000005"]
+    assert checkpoint.best(tmp_path) == made(2, 0.9)
+    assert checkpoint.newest(tmp_path) == made(5)
+
+
+def test_of_equals_the_newest_is_best(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        checkpoint.save(tmp_path, made(step, 1.0))
+    assert checkpoint.best(tmp_path) == made(3, 1.0)
+
+
+def test_a_checkpoint_under_another_name_is_not_read(folder: Path) -> None:
+    (folder / "step-00000010").rename(folder / "step-00000011")
+    with pytest.warns(UserWarning, match="belongs elsewhere"):
+        assert checkpoint.newest(folder) == made(5)
+
+
+def test_a_newer_format_is_refused_not_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(checkpoint, "FORMAT", 2)
+        checkpoint.save(tmp_path, made(15))
+    with pytest.raises(WrongInput, match="format 2; this version reads 1"):
+        checkpoint.newest(tmp_path)

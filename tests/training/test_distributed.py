@@ -1,0 +1,73 @@
+"""Two real processes under torchrun: the same curve as one, the same bits after resuming, one writer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support import goes_red
+from tiny import fit
+
+from limelight.training.distributed import World
+from limelight.training.journal import read_journal
+
+TOGETHER = Path(__file__).parent / "together.py"
+
+
+def torchrun(*arguments: str) -> str:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_curves(one: Path, two: Path) -> None:
+    ours, theirs = read_journal(one / "metrics.jsonl"), read_journal(two / "metrics.jsonl")
+    assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+    for a, b in zip(ours, theirs, strict=True):
+        for split in ("train", "validation"):
+            assert a[split]["loss"] == pytest.approx(b[split]["loss"], rel=1e-3)
+
+
+def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path) -> None:
+    torchrun(str(TOGETHER), str(tmp_path), "curve")
+    fit(tmp_path / "one", **{"model.dropout": 0.0})
+    check_curves(tmp_path / "one", tmp_path / "two")
+    fit(tmp_path / "half", **{"model.dropout": 0.0, "train.batch": 5, "train.epochs": 2})
+    goes_red(check_curves, tmp_path / "half", tmp_path / "two")
+
+
+def check_resume(folder: Path, *steps: str) -> None:
+    found = [json.loads(line) for line in torchrun(str(TOGETHER), str(folder), "resume", *steps).splitlines()]
+    assert [outcome["step"] for outcome in found] == list(range(*map(int, steps)))
+    assert all(outcome["same"] and outcome["together"] for outcome in found), found
+
+
+def test_two_processes_resume_to_the_same_bits(tmp_path: Path) -> None:
+    check_resume(tmp_path, "3", "60", "11")
+
+
+@pytest.mark.torture
+def test_two_processes_resume_at_every_step_to_the_same_bits(tmp_path: Path) -> None:
+    check_resume(tmp_path, "1", "61")
+
+
+def test_the_command_line_runs_under_torchrun_and_one_process_speaks(tmp_path: Path) -> None:
+    settings = ["--set", "train.epochs=1", "--set", "task.data.train=500", "--set", "task.data.test=100"]
+    said = torchrun("-m", "limelight", "train", "reverse", *settings, "--out", str(tmp_path / "run"))
+    assert said.count("reverse: done") == 1
+    assert (tmp_path / "run" / "attention.png").is_file()
+
+
+def test_a_world_of_one_adds_and_hands_out_what_it_has() -> None:
+    world = World()
+    weight = torch.ones(3, requires_grad=True)
+    weight.sum().backward()
+    assert world.add_up([1.5, 2.0]) == [1.5, 2.0]
+    assert world.hand_out(b"state") == b"state"
+    world.add_up_gradients([weight])
+    assert torch.equal(weight.grad, torch.ones(3))

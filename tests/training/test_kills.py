@@ -1,0 +1,124 @@
+"""R1 and R2: killed with a real SIGKILL at any moment, a run loses nothing that it had saved."""
+
+import contextlib
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import goes_red
+from tiny import fit, result
+
+from limelight.errors import Stopped
+from limelight.training import checkpoint, files
+from limelight.training.checkpoint import Checkpoint
+
+Save = Callable[[Path, Checkpoint], None]
+
+KILLS = Path(__file__).parent / "kills.py"
+
+
+def outcomes(*arguments: str) -> list[dict[str, Any]]:
+    done = subprocess.run([sys.executable, str(KILLS), *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check_kills(trials: int) -> None:
+    found = outcomes("moments", str(trials), "1")
+    assert len(found) == trials
+    assert all(outcome["same"] for outcome in found)
+    saves = [outcome for outcome in found if outcome["in_a_save"]]
+    assert len(saves) >= trials // 5
+    assert all(outcome["killed"] for outcome in saves)
+    assert sum(outcome["killed"] for outcome in found) > trials // 2
+
+
+def test_sixteen_kills_at_random_moments_change_no_bit() -> None:
+    check_kills(16)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+def test_two_hundred_kills_at_random_moments_change_no_bit() -> None:
+    check_kills(200)
+
+
+def check_operations(*variant: str) -> None:
+    found = outcomes("operations", *variant)
+    assert len(found) > 10
+    assert all(outcome["same"] for outcome in found), found
+
+
+def test_a_kill_at_any_operation_of_a_save_leaves_a_whole_checkpoint() -> None:
+    check_operations()
+    goes_red(check_operations, "broken")
+
+
+def made(step: int) -> Checkpoint:
+    return Checkpoint(step, {"score": -step}, {"weights": bytes([step]) * 997, "data": b"{}"})
+
+
+def check_fault(path: Path, operation: int, number: int, save: Save, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Fail the operation of this number; -> whether there was one. The last good checkpoint stays."""
+    for step in (1, 2, 3):
+        checkpoint.save(path, made(step))
+    count = 0
+
+    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == operation:
+            raise OSError(number, os.strerror(number))
+        return act(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "perform", perform)
+        with contextlib.suppress(OSError):
+            save(path, made(4))
+    found = checkpoint.newest(path)
+    assert found is not None
+    assert found == made(found.step)
+    assert found.step in (3, 4)
+    checkpoint.save(path, made(5))
+    assert checkpoint.newest(path) == made(5)
+    return count >= operation
+
+
+def save_after_removing(folder: Path, new: Checkpoint) -> None:
+    for old in folder.glob("step-*"):
+        files.remove(old)
+    checkpoint.save(folder, new)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=errno.errorcode.get)
+def test_a_fault_at_any_operation_of_a_save_leaves_a_whole_checkpoint(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = 1
+    while check_fault(tmp_path / str(operation), operation, number, checkpoint.save, monkeypatch):
+        operation += 1
+    assert operation > 10
+    goes_red(check_fault, tmp_path / "broken", 10, number, save_after_removing, monkeypatch)
+
+
+def test_a_full_disk_stops_the_run_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal and older checkpoints stay, and the run goes on from them to the same end."""
+    fit(tmp_path / "whole")
+
+    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
+        if act is os.write and len(list((tmp_path / "full" / "checkpoints").glob("step-*"))) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return act(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "perform", perform)
+        with pytest.raises(Stopped, match="step 10 could not be saved in .*: No space left on device"):
+            fit(tmp_path / "full")
+    fit(tmp_path / "full", resume=True)
+    assert result(tmp_path / "full") == result(tmp_path / "whole")

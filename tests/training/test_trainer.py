@@ -1,0 +1,157 @@
+"""What the Trainer promises beside resuming: R8, best weights, early stopping, schedules."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support import goes_red
+from tiny import STEPS, fit, tiny, trainer
+from torch import nn
+
+from limelight.data.batching import Batch
+from limelight.errors import Stopped
+from limelight.tasks.classify import Classify
+from limelight.tasks.task import Scores
+from limelight.training.checkpoint import newest
+from limelight.training.loop import Trainer
+from limelight.training.optimise import SCHEDULES, adamw
+from limelight.training.weights import from_bytes, load_weights, to_bytes, weights_of
+
+
+class Spoiled(Classify):
+    """The loss of training example 7 is what it should not be."""
+
+    spoil = float("nan")
+
+    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        scores = super().score(model, batch, smoothing)
+        if len(batch) <= 10 and 7 in batch.index.tolist():
+            return Scores(scores.loss * self.spoil, {**scores.sums, "loss": scores.sums["loss"] * self.spoil})
+        return scores
+
+
+def check_nothing_spoiled(path: Path, kind: type[Trainer] = Trainer) -> None:
+    wanted = tiny()
+    task = Spoiled.of(wanted.task.data.load(wanted.seed))
+    made = trainer(path, task=task, kind=kind)
+    step = next(i for i in range(STEPS) if 7 in made._batch(i).index.tolist())
+    index = made._batch(step).index[:8].tolist()
+    with pytest.raises(Stopped) as stop:
+        made.fit()
+    assert f"step {step + 1}: the loss is" in str(stop.value)
+    assert ", ".join(map(str, index)) in str(stop.value)
+    assert all(tensor.isfinite().all() for tensor in weights_of(made.model).values())
+    assert made.progress.step == step
+    found = newest(path / "checkpoints")
+    if found:
+        assert all(tensor.isfinite().all() for tensor in from_bytes(found.files["weights.safetensors"]).values())
+
+
+class LooksTooLate(Trainer):
+    """Notices what is not finite only after the update."""
+
+    def _step(self, signals: object) -> None:
+        import limelight.training.loop as loop
+
+        before = loop.math.isfinite
+        try:
+            loop.math.isfinite = lambda value: True
+            super()._step(signals)  # type: ignore[arg-type]
+        finally:
+            loop.math.isfinite = before
+        if not all(bool(tensor.isfinite().all()) for tensor in self.model.parameters()):
+            raise Stopped("too late")
+
+
+@pytest.mark.parametrize("spoil", [float("nan"), float("inf"), -float("inf")])
+def test_a_loss_that_is_not_finite_stops_before_the_update(
+    spoil: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Spoiled, "spoil", spoil)
+    check_nothing_spoiled(tmp_path / "right")
+    goes_red(check_nothing_spoiled, tmp_path / "wrong", LooksTooLate)
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(Stopped, match=r"no longer finite|the loss is"):
+        fit(tmp_path, **{"train.rate": 1e30, "train.warmup": 0, "train.clip": 0.0, "train.save_every": "1 step"})
+    found = newest(tmp_path / "checkpoints")
+    assert found is None or all(
+        tensor.isfinite().all() for tensor in from_bytes(found.files["weights.safetensors"]).values()
+    )
+
+
+def test_the_best_weights_are_kept_and_the_journal_says_which(tmp_path: Path) -> None:
+    made = trainer(tmp_path)
+    progress = made.fit()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [*range(7, STEPS, 7), STEPS]
+    best = max(line["validation"]["accuracy"] for line in lines)
+    assert progress.best == best
+    assert progress.best_step == max(line["step"] for line in lines if line["validation"]["accuracy"] == best)
+    saved = made.folder.best()
+    assert saved is not None
+    assert saved.progress["step"] == progress.best_step
+
+
+def test_a_run_ends_when_nothing_gets_better(tmp_path: Path) -> None:
+    progress = fit(tmp_path, **{"train.rate": 1e-9, "train.patience": 2})
+    assert progress is not None
+    assert progress.step == 21  # the first evaluation is the best, and two follow
+
+
+def test_a_run_ends_when_validation_is_perfect_as_often_as_asked(tmp_path: Path) -> None:
+    easy = {"task.data.symbols": 2, "model.dropout": 0.0, "train.rate": 2e-2, "train.epochs": 100, "train.batch": 50}
+    steps = {}
+    for times in (1, 3):
+        progress = fit(tmp_path / str(times), **easy, **{"train.perfect": times})
+        assert progress is not None
+        assert progress.best == 1.0
+        steps[times] = progress.step
+    assert steps[3] >= steps[1] + 14
+
+
+def test_schedules_rise_to_one_and_fall_as_they_should() -> None:
+    warmup, total = 7, 101
+    for schedule in SCHEDULES.values():
+        rates = [schedule(step, warmup, total) for step in range(total)]
+        assert rates[:warmup] == pytest.approx([(i + 1) / warmup for i in range(warmup)])
+        assert max(rates) == 1.0
+        assert schedule(0, 0, total) == 1.0
+    assert SCHEDULES["cosine"](total - 1, warmup, total) < 1e-3
+    assert SCHEDULES["cosine"]((warmup + total) // 2, warmup, total) == pytest.approx(0.5)
+    assert SCHEDULES["inverse-root"](4 * warmup - 1, warmup, total) == pytest.approx(0.5)
+    assert SCHEDULES["constant"](total - 1, warmup, total) == 1.0
+
+
+def test_norms_and_biases_do_not_decay() -> None:
+    model = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.Embedding(7, 3))
+    optimiser = adamw(model, 0.1)
+    decays = {id(p): group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
+    assert {name: decays[id(p)] for name, p in model.named_parameters()} == {
+        "0.weight": 0.1, "0.bias": 0.0, "1.weight": 0.0, "1.bias": 0.0, "2.weight": 0.1,
+    }  # fmt: skip
+
+
+def test_tied_weights_are_stored_once_and_come_back_tied() -> None:
+    model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
+    model[1].weight = model[0].weight
+    content = from_bytes(to_bytes(weights_of(model)))
+    assert list(content) == ["0.weight"]
+    other = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
+    other[1].weight = other[0].weight
+    load_weights(other, content)
+    assert torch.equal(other[1].weight, model[0].weight)
+
+
+@pytest.mark.parametrize("settings", [{"train.precision": "bfloat16"}, {"train.smoothing": 0.1}])
+def test_bfloat16_and_smoothing_learn_too_and_differently(settings: dict[str, object], tmp_path: Path) -> None:
+    learns = {"train.rate": 1e-2, "model.dropout": 0.0}
+    plain = fit(tmp_path / "plain", **learns)
+    other = fit(tmp_path / "other", **learns, **settings)
+    assert plain is not None
+    assert other is not None
+    first, *_, last = [json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()]
+    assert last["train"]["loss"] < first["train"]["loss"]
+    assert (tmp_path / "plain" / "metrics.jsonl").read_text() != (tmp_path / "other" / "metrics.jsonl").read_text()
