@@ -97,7 +97,9 @@ def test_predict_answers_arguments_files_and_lines(trained: Path, tmp_path: Path
     assert by_arguments.returncode == 0, by_arguments.stderr
     assert by_arguments.stdout == by_file.stdout == by_filter.stdout
     assert len(by_filter.stdout.splitlines()) == 3
-    as_json = [json.loads(line) for line in run("predict", str(trained), *lines, "--json").stdout.splitlines()]
+    as_json = [
+        json.loads(line) for line in run("predict", str(trained), *lines, "--json").stdout.splitlines()
+    ]
     assert [entry["input"] for entry in as_json] == lines
     assert [entry["answer"] for entry in as_json] == by_filter.stdout.splitlines()
 
@@ -115,7 +117,10 @@ def test_evaluate_says_what_the_report_says(trained: Path) -> None:
     [
         (["train", "revers"], "did you mean 'reverse'?"),
         (["train", "reverse", "--set", "model.heds=2"], "did you mean 'model.heads'?"),
-        (["train", "reverse", "--set", "train.epochs=0"], "train.epochs is 0; allowed: greater than or equal to 1"),
+        (
+            ["train", "reverse", "--set", "train.epochs=0"],
+            "train.epochs is 0; allowed: greater than or equal to 1",
+        ),
         (["train", "reverse", "--set", "nonsense"], "allowed: KEY=VALUE"),
         (["train", "reverse", "--data", "my.csv"], "leave out --data"),
         (["train", "reverse", "--device", "tpu"], "device 'tpu' is unknown"),

@@ -36,8 +36,8 @@ def files_on_disk() -> set[str]:
 def check_tree(tree: str, files: set[str]) -> None:
     """Every module of the package and every folder of the root is drawn, and nothing else."""
     modules = {f for f in files if f.startswith("src/limelight/") and f.endswith(".py")}
-    modules = {f for f in modules if not f.endswith("__init__.py")}
     folders = {"/".join(f.split("/")[:i]) + "/" for f in modules for i in range(2, f.count("/") + 1)}
+    modules = {f for f in modules if not f.endswith("__init__.py")}
     roots = {f.split("/")[0] + "/" for f in files if "/" in f and not f.startswith((".", "src/"))}
     assert paths_in(tree) == modules | folders | roots
 

@@ -1,4 +1,4 @@
-"""A run so small that hundreds of them fit into a test, with everything in it that could go wrong on resuming:
+"""A run so small that hundreds of them fit into a test, with all that could go wrong on resuming in it:
 dropout, batches of several lengths, a schedule, clipping, sums that stand half-way at a save."""
 
 import hashlib

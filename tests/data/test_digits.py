@@ -17,7 +17,10 @@ def images_of(split: str) -> torch.Tensor:
 def digits_of(images: torch.Tensor) -> torch.Tensor:
     """Which digit each image is, found by looking it up among all of them."""
     pixels, digits = load_digits(return_X_y=True)
-    known = {tuple((row / 16).tolist()): int(digit) for row, digit in zip(torch.tensor(pixels).float(), digits, strict=True)}
+    known = {
+        tuple((row / 16).tolist()): int(digit)
+        for row, digit in zip(torch.tensor(pixels).float(), digits, strict=True)
+    }
     return torch.tensor([known[tuple(image.tolist())] for image in images])
 
 
@@ -44,7 +47,9 @@ def test_no_image_of_the_test_sets_was_trained_on() -> None:
     assert not seen & held_out
 
 
-@pytest.mark.parametrize("line", ["", "1 2", "[[1, 2]]", "[1]", "[]", "{}", '[["a"]]', "[[1e999]]", "[" * 10_000])
+@pytest.mark.parametrize(
+    "line", ["", "1 2", "[[1, 2]]", "[1]", "[]", "{}", '[["a"]]', "[[1e999]]", "[" * 10_000]
+)
 def test_a_line_that_is_no_set_of_vectors_is_refused(line: str) -> None:
     with pytest.raises(WrongInput):
         Vectors(features=1).encode(line)

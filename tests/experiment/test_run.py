@@ -34,9 +34,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> limelight.experiment.Run:
 
 def test_a_run_leaves_its_folder(run: limelight.experiment.Run) -> None:
     names = {path.name for path in run.path.iterdir()}
-    assert names == {
-        "experiment.toml", "metrics.jsonl", "report.json", "curves.png", "attention.png", "checkpoints", "lock",
-    }  # fmt: skip
+    written = ("experiment.toml", "metrics.jsonl", "report.json", "curves.png", "attention.png")
+    assert names == {*written, "checkpoints", "lock"}
     files = {path.name for path in next((run.path / "checkpoints").iterdir()).iterdir()}
     assert files == {"manifest.json", "weights.safetensors", "training.safetensors", "data.json"}
     for picture in ("curves.png", "attention.png"):
@@ -58,7 +57,9 @@ def test_opened_again_it_predicts_the_same_without_the_data(run: limelight.exper
     assert "task" not in opened.__dict__  # the examples were not made again
     alone = [opened.predict([line])[0] for line in lines]
     assert [answer.text for answer in alone] == [answer.text for answer in answers]
-    assert [answer.probability for answer in alone] == pytest.approx([a.probability for a in answers], abs=1e-5)
+    assert [answer.probability for answer in alone] == pytest.approx(
+        [a.probability for a in answers], abs=1e-5
+    )
     assert opened.predict([torch.tensor([1, 2, 3, 4, 5])])[0].text == answers[0].text
     assert opened.predict([]) == []
 
@@ -68,7 +69,11 @@ def test_accuracy_is_what_predict_gets_right(run: limelight.experiment.Run) -> N
     inputs = run.task.examples("test").inputs
     lines = [run.task.reader.write(inputs[i]) for i in range(len(inputs))]
     answers = [answer.text.split() for answer in run.predict(lines)]
-    right = [a == b for line, said in zip(lines, answers, strict=True) for a, b in zip(line.split()[::-1], said, strict=True)]
+    right = [
+        a == b
+        for line, said in zip(lines, answers, strict=True)
+        for a, b in zip(line.split()[::-1], said, strict=True)
+    ]
     assert sum(right) / len(right) == pytest.approx(run.evaluate("test")["accuracy"], abs=1e-9)
 
 
@@ -79,7 +84,9 @@ def test_a_wrong_input_is_named_by_its_number(run: limelight.experiment.Run) -> 
 
 def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: limelight.experiment.Run) -> None:
     before = (run.path / "experiment.toml").read_bytes()
-    with pytest.raises(WrongInput, match=f"holds a run already: go on with it by `limelight train {run.path} --resume`"):
+    with pytest.raises(
+        WrongInput, match=f"holds a run already: go on with it by `limelight train {run.path} --resume`"
+    ):
         limelight.train("reverse", SMALL, out=run.path)
     assert (run.path / "experiment.toml").read_bytes() == before
 
@@ -92,7 +99,9 @@ def test_resuming_what_is_done_changes_nothing(run: limelight.experiment.Run) ->
 
 
 def test_resuming_another_run_is_refused_with_the_difference(run: limelight.experiment.Run) -> None:
-    with pytest.raises(WrongInput, match="not the same run any more: train.rate was 0.01, is 0.1; --allow-inexact"):
+    with pytest.raises(
+        WrongInput, match=r"not the same run any more: train.rate was 0.01, is 0.1; --allow-inexact"
+    ):
         limelight.train("reverse", SMALL | {"train.rate": 0.1}, out=run.path, resume=True)
 
 
@@ -104,7 +113,11 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_refused_leaves_no_folder_behind(tmp_path: Path) -> None:
-    for settings, data in (({"model.heads": 3}, None), ({}, "nowhere"), ({"task.data.symbols": 2, "task.data.length": 2}, None)):
+    for settings, data in (
+        ({"model.heads": 3}, None),
+        ({}, "nowhere"),
+        ({"task.data.symbols": 2, "task.data.length": 2}, None),
+    ):
         with pytest.raises(WrongInput):
             limelight.train("reverse", SMALL | settings, out=tmp_path / "run", data=data)
         assert not (tmp_path / "run").exists()

@@ -1,8 +1,8 @@
-"""Run as a program: imports torch once, then forks children that kill themselves, or are killed, with SIGKILL.
+"""Run as a program: imports torch once, then forks children that die by SIGKILL.
 
     python kills.py moments TRIALS SEED      R1: at a random moment; every fourth time inside a save
     python kills.py operations               R2: at each operation of a save
-    … broken                                 the same, with a writer that removes the old before it has the new
+    … broken                                 the same, by a writer that removes the old before the new
 
 Prints one JSON line a trial. A process of its own, because a process with threads must not fork.
 """
@@ -104,7 +104,10 @@ def operations() -> None:
             found = checkpoint.newest(path)
             whole = found is not None and found.step in (3, 4) and found == made(found.step)
             checkpoint.save(path, made(5))
-            print(json.dumps({"operation": operation, "same": whole and checkpoint.newest(path) == made(5)}), flush=True)
+            print(
+                json.dumps({"operation": operation, "same": whole and checkpoint.newest(path) == made(5)}),
+                flush=True,
+            )
 
 
 def made(step: int) -> Checkpoint:

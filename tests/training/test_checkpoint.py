@@ -88,7 +88,11 @@ def test_where_all_are_damaged_there_is_none(tmp_path: Path) -> None:
 def test_the_two_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     for step, score in ((1, 0.1), (2, 0.9), (3, None), (4, 0.5), (5, None)):
         checkpoint.save(tmp_path, made(step, score))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000004", "step-00000005"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step-00000002",
+        "step-00000004",
+        "step-00000005",
+    ]
     assert checkpoint.best(tmp_path) == made(2, 0.9)
     assert checkpoint.newest(tmp_path) == made(5)
 

@@ -118,7 +118,7 @@ def test_a_full_disk_stops_the_run_with_one_line(tmp_path: Path, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "perform", perform)
-        with pytest.raises(Stopped, match="step 10 could not be saved in .*: No space left on device"):
+        with pytest.raises(Stopped, match=r"step 10 could not be saved in .*: No space left on device"):
             fit(tmp_path / "full")
     fit(tmp_path / "full", resume=True)
     assert result(tmp_path / "full") == result(tmp_path / "whole")

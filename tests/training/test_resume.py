@@ -88,7 +88,7 @@ def test_another_environment_is_named_and_refused_unless_allowed(tmp_path: Path)
     fit(tmp_path, watcher=StopAt(10))
     made = trainer(tmp_path)
     made.environment = ENVIRONMENT | {"torch": "another"}
-    with pytest.raises(WrongInput, match="torch was the same, is another.*--allow-inexact"):
+    with pytest.raises(WrongInput, match=r"torch was the same, is another.*--allow-inexact"):
         made.resume()
     made.resume(inexact=True)
     assert made.progress.step == 10

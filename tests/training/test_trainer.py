@@ -45,7 +45,9 @@ def check_nothing_spoiled(path: Path, kind: type[Trainer] = Trainer) -> None:
     assert made.progress.step == step
     found = newest(path / "checkpoints")
     if found:
-        assert all(tensor.isfinite().all() for tensor in from_bytes(found.files["weights.safetensors"]).values())
+        assert all(
+            tensor.isfinite().all() for tensor in from_bytes(found.files["weights.safetensors"]).values()
+        )
 
 
 class LooksTooLate(Trainer):
@@ -75,7 +77,10 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(Stopped, match=r"no longer finite|the loss is"):
-        fit(tmp_path, **{"train.rate": 1e30, "train.warmup": 0, "train.clip": 0.0, "train.save_every": "1 step"})
+        fit(
+            tmp_path,
+            **{"train.rate": 1e30, "train.warmup": 0, "train.clip": 0.0, "train.save_every": "1 step"},
+        )
     found = newest(tmp_path / "checkpoints")
     assert found is None or all(
         tensor.isfinite().all() for tensor in from_bytes(found.files["weights.safetensors"]).values()
@@ -102,7 +107,13 @@ def test_a_run_ends_when_nothing_gets_better(tmp_path: Path) -> None:
 
 
 def test_a_run_ends_when_validation_is_perfect_as_often_as_asked(tmp_path: Path) -> None:
-    easy = {"task.data.symbols": 2, "model.dropout": 0.0, "train.rate": 2e-2, "train.epochs": 100, "train.batch": 50}
+    easy = {
+        "task.data.symbols": 2,
+        "model.dropout": 0.0,
+        "train.rate": 2e-2,
+        "train.epochs": 100,
+        "train.batch": 50,
+    }
     steps = {}
     for times in (1, 3):
         progress = fit(tmp_path / str(times), **easy, **{"train.perfect": times})
@@ -146,12 +157,18 @@ def test_tied_weights_are_stored_once_and_come_back_tied() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"train.precision": "bfloat16"}, {"train.smoothing": 0.1}])
-def test_bfloat16_and_smoothing_learn_too_and_differently(settings: dict[str, object], tmp_path: Path) -> None:
+def test_bfloat16_and_smoothing_learn_too_and_differently(
+    settings: dict[str, object], tmp_path: Path
+) -> None:
     learns = {"train.rate": 1e-2, "model.dropout": 0.0}
     plain = fit(tmp_path / "plain", **learns)
     other = fit(tmp_path / "other", **learns, **settings)
     assert plain is not None
     assert other is not None
-    first, *_, last = [json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()]
+    first, *_, last = [
+        json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()
+    ]
     assert last["train"]["loss"] < first["train"]["loss"]
-    assert (tmp_path / "plain" / "metrics.jsonl").read_text() != (tmp_path / "other" / "metrics.jsonl").read_text()
+    assert (tmp_path / "plain" / "metrics.jsonl").read_text() != (
+        tmp_path / "other" / "metrics.jsonl"
+    ).read_text()

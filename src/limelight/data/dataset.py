@@ -10,10 +10,11 @@ from pydantic import Field
 from limelight.data.batching import Examples
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers, Symbols, Vectors
+from limelight.data.vocabulary import Characters, Subwords, Words
 
 SPLITS = ("train", "validation", "test")
 
-Reader = Annotated[Symbols | Vectors, Field(discriminator="kind")]
+Reader = Annotated[Symbols | Vectors | Words | Characters | Subwords, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class SequenceData:
     @cached_property
     def digest(self) -> str:
         """Changes when any example does: a run goes on only with the data it began with."""
-        whole = hashlib.sha256()
+        whole = hashlib.sha256(f"{self.reader.model_dump_json()}{self.answers.model_dump_json()}".encode())
         for name, examples in self.splits.items():
             whole.update(name.encode())
             for part in (examples.inputs, examples.targets):

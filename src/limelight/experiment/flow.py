@@ -49,6 +49,9 @@ def train(
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
         task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
         model = wanted.model.build(task.sizes)  # sizes come from the data, never from the file
+        if watcher and first:
+            for note in task.notes:
+                watcher.note(note)
         with locked(folder) if first else nullcontext():
             if first:
                 _prepare(wanted, folder, resume, inexact)
@@ -110,6 +113,7 @@ def _finish(run: Run, progress: Progress) -> None:
     judged = [split for split in ("validation", "test") if split in run.task.splits]
     report = {
         "experiment": run.experiment.name,
+        "data": run.task.notes,
         "metrics": {split: run.evaluate(split) for split in judged},
         "steps": progress.step,
         "best_step": progress.best_step,

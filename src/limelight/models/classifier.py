@@ -18,7 +18,9 @@ class ClassifierConfig(EncoderConfig):
     @model_validator(mode="after")
     def _class_token_sees_all(self) -> Self:
         if self.causal and self.pooling == "class-token":
-            raise ValueError("pooling is 'class-token', which stands first; allowed with causal: mean, max, attention")
+            raise ValueError(
+                "pooling is 'class-token', which stands first; allowed with causal: mean, max, attention"
+            )
         return self
 
     def build(self, sizes: Sizes) -> "Classifier":

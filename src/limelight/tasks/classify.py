@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from limelight.config import Config
 from limelight.data.batching import Batch
 from limelight.data.sequences import Brackets, Count, Majority
+from limelight.data.tables import Table
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.task import Answer, Scores
 
 
 class ClassifyConfig(Config):
     kind: Literal["classify"] = "classify"
-    data: Annotated[Brackets | Majority | Count, Field(discriminator="kind")]
+    data: Annotated[Brackets | Majority | Count | Table, Field(discriminator="kind")]
 
     def load(self, seed: int) -> "Classify":
         return Classify.of(self.data.load(seed))

@@ -11,6 +11,8 @@ Metrics = dict[str, float]
 
 
 class Watcher(Protocol):
+    def note(self, text: str) -> None: ...
+
     def begin(self, step: int, total: int) -> None: ...
 
     def step(self, step: int, tokens: int, metrics: Metrics) -> None: ...
@@ -21,6 +23,8 @@ class Watcher(Protocol):
 
 
 class Silent:
+    def note(self, text: str) -> None: ...
+
     def begin(self, step: int, total: int) -> None: ...
 
     def step(self, step: int, tokens: int, metrics: Metrics) -> None: ...
@@ -35,6 +39,9 @@ class Lines:
 
     def __init__(self) -> None:
         self._tokens, self._since = 0, time.perf_counter()
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
     def begin(self, step: int, total: int) -> None:
         self._total = total
@@ -71,6 +78,9 @@ class Bar:
             refresh_per_second=4,
         )
         self._tokens, self._since = 0, time.perf_counter()
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
     def begin(self, step: int, total: int) -> None:
         self._bar = self._progress.add_task(

@@ -1,0 +1,158 @@
+"""Open vocabularies, built from training texts: any line can be read, what was not seen is unknown."""
+
+import base64
+import io
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import sentencepiece
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limelight.config import Config
+from limelight.errors import WrongInput, wrong
+
+# Marks that are characters of their own (accents, points, vowel signs) belong to the word, which `\w` denies.
+MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e"
+LETTER = rf"[\w{MARKS}]"
+WORD = re.compile(rf"<unk>|{LETTER}+(?:['’]{LETTER}+)*|\S")
+UNSEEN = "\ufffd"
+LONG = 4192  # bytes: sentencepiece leaves out what is longer, unless told
+
+
+class Listed(Config, ABC):
+    """The items that were seen, the most frequent first; item 0 stands for all others."""
+
+    known: tuple[str, ...]
+
+    unknown: ClassVar[str]
+    between: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def split(line: str) -> list[str]: ...
+
+    @classmethod
+    def of(cls, texts: Iterable[str], size: int, rarest: int = 1) -> Self:
+        """The most frequent, `size` with the unknown one; what stands less than `rarest` times is unknown."""
+        counts = Counter(item for text in texts for item in cls.split(text))
+        del counts[cls.unknown]
+        often = [item for item, count in counts.items() if count >= rarest]
+        return cls(known=tuple(sorted(often, key=lambda item: (-counts[item], item))[: size - 1]))
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.known)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {item: i for i, item in enumerate(self.known, start=1)}
+
+    def encode(self, line: str) -> Tensor:
+        items = self.split(line)
+        if not items:
+            raise WrongInput("the line is empty; a text has at least one character")
+        return torch.tensor([self._ids.get(item, 0) for item in items])
+
+    def show(self, row: Tensor) -> list[str]:
+        return [self.known[i - 1] if i else self.unknown for i in row.tolist()]
+
+    def write(self, row: Tensor) -> str:
+        return self.between.join(self.show(row))
+
+
+class Words(Listed):
+    """Words in lower case, and each other character for itself; an apostrophe inside a word belongs to it."""
+
+    kind: Literal["words"] = "words"
+    unknown: ClassVar[str] = "<unk>"
+    between: ClassVar[str] = " "
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return WORD.findall(line.lower())
+
+
+class Characters(Listed):
+    """Each character is an item; white space is one space, and none at the ends."""
+
+    kind: Literal["characters"] = "characters"
+    unknown: ClassVar[str] = UNSEEN
+    between: ClassVar[str] = ""
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return list(" ".join(line.split()))
+
+
+class Subwords(Config):
+    """Pieces of words that byte-pair encoding found (Sennrich et al. 2016), by sentencepiece."""
+
+    kind: Literal["subwords"] = "subwords"
+    model: str = Field(min_length=1, repr=False)  # sentencepiece's own file, in base64
+
+    @classmethod
+    def of(cls, texts: Sequence[str], size: int) -> Self:
+        """`size` pieces, or as many as the texts have: a small text has few."""
+        if not any(text.strip() for text in texts):
+            raise WrongInput("the texts are empty; a vocabulary is built from at least one word")
+        written = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=written,
+                model_type="bpe",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                # One thread and every sentence in its order: nothing is left to chance, so no seed is needed.
+                num_threads=1,
+                input_sentence_size=0,
+                shuffle_input_sentence=False,
+                max_sentence_length=max(LONG, *(len(text.encode()) for text in texts)),
+                unk_id=0,
+                bos_id=-1,
+                eos_id=-1,
+                pad_id=-1,
+                unk_surface=UNSEEN,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+            if least is None:
+                raise WrongInput(
+                    "sentencepiece finds no subwords in the texts; try words or characters"
+                ) from None
+            raise wrong(
+                "vocabulary_size", size, f"at least {least[1]}, for the characters that the texts have"
+            ) from None
+        return cls(model=base64.b64encode(written.getvalue()).decode())
+
+    @cached_property
+    def _processor(self) -> sentencepiece.SentencePieceProcessor:
+        try:
+            model = base64.b64decode(self.model, validate=True)
+            return sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError):
+            raise WrongInput("the subword vocabulary is damaged: sentencepiece cannot read it") from None
+
+    @property
+    def size(self) -> int:
+        return self._processor.get_piece_size()
+
+    def encode(self, line: str) -> Tensor:
+        if not line.strip():
+            raise WrongInput("the line is empty; a text has at least one character")
+        # A terminal may hand over half of a character, which is no UTF-8. What is invisible leaves no piece.
+        pieces = self._processor.encode(line.encode(errors="replace").decode())
+        return torch.tensor(pieces or [0])
+
+    def show(self, row: Tensor) -> list[str]:
+        return [self._processor.id_to_piece(i) for i in row.tolist()]
+
+    def write(self, row: Tensor) -> str:
+        return self._processor.decode(row.tolist()).strip()
