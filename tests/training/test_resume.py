@@ -8,9 +8,11 @@ from support import flat, goes_red
 from tiny import ENVIRONMENT, STEPS, StopAt, fit, result, trainer
 
 from limelight.errors import WrongInput
+from limelight.randomness import seed
+from limelight.training import loop
 from limelight.training.interrupt import Signals
 from limelight.training.loop import Progress, Trainer
-from limelight.training.optimise import adamw
+from limelight.training.optimise import Optimiser
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def test_a_run_resumed_at_any_step_ends_with_the_same_bits(
 class ForgetsTheOptimiser(Trainer):
     def resume(self, *, inexact: bool = False) -> None:
         super().resume(inexact=inexact)
-        self.optimiser = adamw(self.model, self.config.decay)
+        self.optimiser = Optimiser(self.model, self.config.decay)
 
 
 class ForgetsTheSums(Trainer):
@@ -50,14 +52,11 @@ class CarriesItsRandomness(Trainer):
     """Dropout as a history: what was drawn depends on what was drawn before."""
 
     def _step(self, signals: object) -> None:
-        torch.manual_seed = lambda seed: torch.default_generator  # type: ignore[assignment]
+        loop.seed = lambda number, device: None
         try:
             super()._step(signals)  # type: ignore[arg-type]
         finally:
-            torch.manual_seed = MANUAL_SEED
-
-
-MANUAL_SEED = torch.manual_seed
+            loop.seed = seed
 
 
 @pytest.mark.parametrize("kind", [ForgetsTheOptimiser, ForgetsTheSums, CarriesItsRandomness])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,11 +36,20 @@ class Ragged:
     def lengths(self) -> Tensor:
         return self.offsets.diff()
 
+    @cached_property
+    def _table(self) -> Tensor | None:
+        """(N, T, ...), where all rows are of one length: taking some of them is then a single operation."""
+        if not len(self) or not bool((self.lengths == self.lengths[0]).all()):
+            return None
+        return self.values.unflatten(0, (len(self), int(self.lengths[0])))
+
     def pad(self, index: Tensor, fill: int = 0) -> tuple[Tensor, Tensor | None]:
         """(B) -> (B, T, ...), (B)
 
         The rows asked for, filled up to the longest, and their lengths; None where all are as long.
         """
+        if self._table is not None:
+            return self._table[index], None
         begin_B = self.offsets[index]
         lengths_B = self.offsets[index + 1] - begin_B
         longest = int(lengths_B.max()) if len(index) else 0

@@ -22,13 +22,18 @@ def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device |
     return torch.stack((angle_Td.sin(), angle_Td.cos()), -1).flatten(1)[:, :width]
 
 
+AT_HAND = 512  # positions whose waves are computed once and for all
+
+
 class SinusoidalPositions(nn.Module):
-    """Adds fixed waves: any length, nothing to learn, nothing to store."""
+    """Adds fixed waves: any length, nothing to learn, nothing in the state dict."""
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.width = check_size("width", width)
         self.dropout = nn.Dropout(check_dropout(dropout))
+        self.waves: Tensor
+        self.register_buffer("waves", sinusoids(AT_HAND, width), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(B, T, D) -> (B, T, D)
@@ -36,7 +41,11 @@ class SinusoidalPositions(nn.Module):
         `start` is the position of the first token: a decoder's cache length.
         """
         check_axes("x", x, "(B, T, D)", self.width)
-        waves_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
+        end = start + x.shape[1]
+        if start >= 0 and end <= AT_HAND:
+            waves_TD = self.waves[start:end]
+        else:
+            waves_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
         return self.dropout(x + waves_TD.to(x.dtype))
 
 

@@ -1,7 +1,7 @@
 """One process or many: the same code. `torchrun --nproc-per-node 2 -m limelight train …` starts many."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -32,17 +32,10 @@ class World:
         dist.all_reduce(total)
         return total.tolist()
 
-    def add_up_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """In one message. A process that had no example of a batch brings zeros."""
-        if self.size == 1:
-            return
-        parameters = list(parameters)
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
-        pieces = flat.split([gradient.numel() for gradient in gradients])
-        for parameter, piece in zip(parameters, pieces, strict=True):
-            parameter.grad = piece.view_as(parameter)
+    def add_up_gradient(self, gradient: Tensor) -> None:
+        """In place. A process that had no example of a batch brings zeros."""
+        if self.size > 1:
+            dist.all_reduce(gradient)
 
     def hand_out(self, content: bytes) -> bytes:
         """What rank 0 has, for all."""

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from limelight.data.batching import Batch, epoch_batches
 from limelight.errors import Stopped, WrongInput
-from limelight.randomness import derive
+from limelight.randomness import derive, seed
 from limelight.tasks.task import Task
 from limelight.training.config import TrainConfig
 from limelight.training.distributed import World
 from limelight.training.evaluate import Aborted, evaluate
 from limelight.training.folder import RunFolder, Saved
 from limelight.training.interrupt import Interrupted, Signals, deferred
-from limelight.training.optimise import SCHEDULES, adamw, optimiser_state, restore_optimiser, set_rate
+from limelight.training.optimise import SCHEDULES, Optimiser
 from limelight.training.progress import Silent, Watcher
 from limelight.training.weights import check_finite, load_weights, weights_of
 
@@ -58,7 +58,7 @@ class Trainer:
         self.model = model.to(world.device)
         self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.watcher = watcher if watcher and world.first else Silent()
-        self.optimiser = adamw(self.model, config.decay)
+        self.optimiser = Optimiser(self.model, config.decay)
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
         self._lengths = task.lengths("train")
@@ -67,6 +67,7 @@ class Trainer:
         self._epoch, self._batches = -1, list[Tensor]()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
+        self._schedule = SCHEDULES[config.schedule]
         self._saved = (-1, -1)  # step and last evaluation of what was saved last
         self._stop = 0  # the signal that all processes agreed on
 
@@ -84,7 +85,7 @@ class Trainer:
             hint = "--allow-inexact goes on all the same"
             raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
         load_weights(self.model, saved.weights)
-        restore_optimiser(self.model, self.optimiser, saved.training)
+        self.optimiser.restore(saved.training)
         self.progress = Progress(**saved.progress)
         self._saved = (self.progress.step, self.progress.evaluated)
 
@@ -128,9 +129,10 @@ class Trainer:
         count = self.task.predictions(batch)
         names = self._names
         sums = [0.0] * len(names)
-        torch.manual_seed(derive(self.seed, "step", progress.step, world.rank))
-        self._forward.train()
-        self.optimiser.zero_grad()
+        seed(derive(self.seed, "step", progress.step, world.rank), world.device)
+        if not self._forward.training:
+            self._forward.train()
+        self.optimiser.clear()
         first = world.rank * config.accumulate
         for piece in batch.split(world.size * config.accumulate)[first : first + config.accumulate]:
             if not len(piece):
@@ -142,13 +144,10 @@ class Trainer:
         *sums, stop = world.add_up([*sums, float(signals.number > 0)])
         if not math.isfinite(sums[0]):
             raise Stopped(self._about_the_loss(sums[0] / count, batch))
-        world.add_up_gradients(self.model.parameters())
+        world.add_up_gradient(self.optimiser.gradient)
         if config.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
-        set_rate(
-            self.optimiser, config.rate * SCHEDULES[config.schedule](progress.step, config.warmup, self.total)
-        )
-        self.optimiser.step()
+            self.optimiser.clip(config.clip)
+        self.optimiser.step(config.rate * self._schedule(progress.step, config.warmup, self.total))
         progress.step += 1
         progress.count += count
         progress.sums = {n: progress.sums.get(n, 0.0) + s for n, s in zip(names, sums, strict=True)}
@@ -213,7 +212,7 @@ class Trainer:
         check_finite(weights, progress.step)
         judged = progress.evaluated == progress.step and progress.best_step == progress.step
         score = self.task.goal.rank(progress.best) if judged and progress.best is not None else None
-        state = optimiser_state(self.model, self.optimiser)
-        saved = Saved(weights, state, self.task.state, asdict(progress), self.environment, score)
+        state, facts = self.optimiser.state(), asdict(progress)
+        saved = Saved(weights, state, self.task.state, facts, self.environment, score)
         self.folder.save(progress.step, saved)
         self._saved = now
