@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -166,8 +166,9 @@ class Trainer:
         return self.task.batch("train", self._batches[number])
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        enabled = self.config.precision == "bfloat16"
-        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
+        if self.config.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.world.device.type, torch.bfloat16)
 
     def _about_the_loss(self, loss: float, batch: Batch) -> str:
         some = ", ".join(map(str, batch.index[:8].tolist())) + (", …" if len(batch) > 8 else "")
