@@ -97,7 +97,7 @@ def train(
 def evaluate(
     run: Path,
     *,
-    split: str = "test",
+    split: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     device: str = "auto",
 ) -> None:
@@ -110,7 +110,7 @@ def evaluate(
     run
         A run folder.
     split
-        train, validation or test.
+        train, validation or test; unless named, test, or validation where the data has no test split.
     as_json
         Every digit, for programs.
     device
@@ -119,7 +119,9 @@ def evaluate(
     from limelight.experiment import open_run
     from limelight.training.progress import show_metric
 
-    metrics = open_run(run, device=device).evaluate(split)
+    opened = open_run(run, device=device)
+    split = split or opened.held_out
+    metrics = opened.evaluate(split)
     if as_json:
         _print_json({"split": split, **metrics})
         return

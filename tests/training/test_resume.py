@@ -11,6 +11,7 @@ from limelight.errors import WrongInput
 from limelight.randomness import seed
 from limelight.training import loop
 from limelight.training.interrupt import Signals
+from limelight.training.journal import read_journal
 from limelight.training.loop import Progress, Trainer
 from limelight.training.optimise import Optimiser
 
@@ -85,12 +86,17 @@ def test_a_run_resumes_after_its_end_and_changes_nothing(tmp_path: Path, whole: 
 
 def test_another_environment_is_named_and_refused_unless_allowed(tmp_path: Path) -> None:
     fit(tmp_path, watcher=StopAt(10))
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write("a line that came after the checkpoint\n")
+    before = (tmp_path / "metrics.jsonl").read_bytes()
     made = trainer(tmp_path)
     made.environment = ENVIRONMENT | {"torch": "another"}
     with pytest.raises(WrongInput, match=r"torch was the same, is another.*--allow-inexact"):
         made.resume()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
     made.resume(inexact=True)
     assert made.progress.step == 10
+    assert len(read_journal(tmp_path / "metrics.jsonl")) == 1
 
 
 def test_evaluation_in_between_changes_no_weight(tmp_path: Path, whole: tuple[str, str]) -> None:

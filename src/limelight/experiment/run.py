@@ -56,13 +56,19 @@ class Run:
         """
         return self._reading.predict(self.model, inputs, first=first) if inputs else []
 
-    def evaluate(self, split: str = "test") -> Metrics:
-        return evaluate(self.task, self.model, split, World(device=self.device))
+    @property
+    def held_out(self) -> str:
+        """The split that was looked at least: the test split, if there is one."""
+        return self.task.splits[-1]
+
+    def evaluate(self, split: str | None = None) -> Metrics:
+        """The mean of each metric over a split, the held-out one unless named."""
+        return evaluate(self.task, self.model, split or self.held_out, World(device=self.device))
 
     @property
     def sample(self) -> str:
         """A held-out input to try `predict` on; empty where none can be typed."""
-        return self.task.reader.write(self.task.examples(self.task.splits[-1]).inputs[0])
+        return self.task.reader.write(self.task.examples(self.held_out).inputs[0])
 
     @property
     def report(self) -> dict[str, Any]:

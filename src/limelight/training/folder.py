@@ -27,6 +27,7 @@ class Saved:
     progress: dict[str, Any]
     environment: dict[str, Any]
     score: float | None = None
+    journal: int = 0  # bytes that the journal had
 
 
 class RunFolder:
@@ -54,11 +55,10 @@ class RunFolder:
             raise Stopped(f"{where}; older checkpoints are whole, and --resume goes on from them") from error
 
     def newest(self, world: World) -> Saved | None:
-        """Read by rank 0 for all; the journal is cut back to where it was."""
+        """Read by rank 0 for all."""
         if world.first:
             files.remove_unfinished(self.checkpoints)
             found = checkpoint.newest(self.checkpoints)
-            self.journal.cut(found.facts["journal"] if found else 0)
         else:
             found = None
         facts = world.hand_out(json.dumps(found.facts).encode() if found else b"")
@@ -80,4 +80,5 @@ def _open(facts: dict[str, Any], contents: dict[str, bytes]) -> Saved:
         facts["progress"],
         facts["environment"],
         facts["score"],
+        facts["journal"],
     )

@@ -74,20 +74,27 @@ class Trainer:
     def resume(self, *, inexact: bool = False) -> None:
         """Go on from the newest checkpoint that is whole, or from the beginning where there is none."""
         saved = self.folder.newest(self.world)
+        if saved and not inexact:
+            self._check_environment(saved.environment)
+        if self.world.first:
+            self.folder.journal.cut(saved.journal if saved else 0)
         if saved is None:
             return
-        differences = [
-            f"{key} was {value}, is {self.environment.get(key)}"
-            for key, value in saved.environment.items()
-            if self.environment.get(key) != value
-        ]
-        if differences and not inexact:
-            hint = "--allow-inexact goes on all the same"
-            raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
         load_weights(self.model, saved.weights)
         self.optimiser.restore(saved.training)
         self.progress = Progress(**saved.progress)
         self._saved = (self.progress.step, self.progress.evaluated)
+
+    def _check_environment(self, before: dict[str, Any]) -> None:
+        now = self.environment
+        differences = [
+            f"{key} was {str(value)[:12]}, is {str(now.get(key))[:12]}"
+            for key, value in before.items()
+            if now.get(key) != value
+        ]
+        if differences:
+            hint = "--allow-inexact goes on all the same"
+            raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
 
     @property
     def finished(self) -> bool:
