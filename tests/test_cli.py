@@ -1,6 +1,7 @@
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "majority: done" in done.stdout
     assert "test accuracy" in done.stdout
-    assert f"limelight predict {path}" in done.stdout.replace("\n", " ")
+    assert f"limelight predict {path} -- " in done.stdout
     assert "step 6 of 6" in done.stderr
     return path
 
@@ -163,6 +164,25 @@ def test_a_loss_that_explodes_is_one_line_and_exit_code_1(tmp_path: Path) -> Non
     last = done.stderr.splitlines()[-1]
     assert last.startswith("limelight: step ")
     assert "Traceback" not in done.stderr
+
+
+def test_the_next_command_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "x [/a] $(touch gone) b"
+    sizes = [f"task.data.{split}=60" for split in ("train", "validation", "test")]
+    done = run("train", "majority", *settings(*sizes, "train.epochs=1"), "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("next: "))
+    _, program, verb, folder, dashes, sample = shlex.split(line)
+    assert (program, verb, folder, dashes) == ("limelight", "predict", str(path), "--")
+    answered = run(verb, folder, dashes, sample)
+    assert answered.returncode == 0, answered.stderr
+    assert answered.stdout.strip() in "abcd"
+
+
+def test_without_stdin_arguments_are_answered_all_the_same(trained: Path) -> None:
+    command = f"{sys.executable} -m limelight predict {trained} 'a b a' <&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_reader_that_has_had_enough_is_no_error(trained: Path) -> None:

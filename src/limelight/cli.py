@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from limelight.training.interrupt import Interrupted
 app = App(
     name="limelight",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help="""Build, check, train and see Transformers.
 
 Begin with `limelight train reverse`.
@@ -157,7 +159,7 @@ def predict(
 
     opened = open_run(run, device=device)
     first = 1
-    for lines in _chunks(_inputs(text), 1 if sys.stdin.isatty() else 1_000):
+    for lines in _chunks(_inputs(text), 1 if sys.stdin and sys.stdin.isatty() else 1_000):
         for line, answer in zip(lines, opened.predict(lines, first=first), strict=True):
             if as_json:
                 _print_json({"input": line, "answer": answer.text, "probability": answer.probability})
@@ -225,7 +227,7 @@ def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
             yield from path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         else:
             yield argument
-    if not arguments:
+    if not arguments and sys.stdin:
         for line in sys.stdin:
             yield line.removesuffix("\n")
 
@@ -250,6 +252,7 @@ def _print_report(run: Any) -> None:
     """What was reached, how long it took, where it is, what to type next."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from limelight.training.progress import show_metric
 
@@ -261,13 +264,12 @@ def _print_report(run: Any) -> None:
     table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
     table.add_row("training time", f"{report['seconds']} s")
     table.add_row("parameters", f"{report['parameters']:,}")
-    table.add_row("pictures", f"{run.path / 'curves.png'}, {run.path / 'attention.png'}")
+    table.add_row("pictures", Text(f"{run.path / 'curves.png'}, {run.path / 'attention.png'}"))
     console = Console(soft_wrap=True)
     console.print(table)
     sample = run.sample
-    verb = (
-        f"predict {run.path} {json.dumps(sample, ensure_ascii=False)}" if sample else f"evaluate {run.path}"
-    )
+    path = shlex.quote(str(run.path))
+    verb = f"predict {path} -- {shlex.quote(sample)}" if sample else f"evaluate {path}"
     console.print(f"next: limelight {verb}", highlight=False, markup=False)
 
 
@@ -296,7 +298,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"limelight: {' '.join(message.split())}", file=sys.stderr)
+    if os.environ.get("RANK", "0") == "0":  # of many processes, one speaks
+        print(f"limelight: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)
 
 

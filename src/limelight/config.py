@@ -42,13 +42,12 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
         return WrongInput(f"{'.'.join([*keys, str(error['loc'][-1])])} is missing; it must be given")
     if what in ("union_tag_invalid", "union_tag_not_found"):
         context = error.get("ctx", {})
-        discriminator = str(context.get("discriminator", "kind")).strip("'")
-        tags = context.get("expected_tags", "one of the kinds in the documentation")
         given = repr(context["tag"]) if "tag" in context else "missing"
-        return wrong(f"{key}.{discriminator}", given, str(tags))
+        tags = context.get("expected_tags", "a kind, as in the recipe")
+        return wrong(f"{key}.kind", given, str(tags))
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if what == "value_error":  # a rule of our own, which says what it is about
-        return WrongInput(f"{key}: {message}" if key else message)
+        return WrongInput(f"{key} {message}" if message.startswith("is ") else f"{key}: {message}")
     return wrong(key or "the experiment", repr(error["input"]), message)
 
 

@@ -84,6 +84,8 @@ def test_a_recipe_survives_being_written_and_read(name: str, tmp_path: Path) -> 
         ("model.causal=true", ("model.causal", True)),
         ("train.save_every=5 steps", ("train.save_every", "5 steps")),
         ("a=b=c", ("a", "b=c")),
+        ("a=" + "9" * 5000, ("a", "9" * 5000)),
+        ("a=" + "[" * 3000, ("a", "[" * 3000)),
     ],
 )
 def test_a_setting_is_read_as_toml_and_a_word_needs_no_quotes(text: str, expected: tuple[str, Any]) -> None:
@@ -116,7 +118,13 @@ def test_settings_reach_every_key_and_nothing_else() -> None:
         ("reverse", {"train.epochs.more": 2}, "train.epochs.more: epochs is one value"),
         ("reverse", {"task.kind": "guess"}, "task.kind is 'guess'; allowed: 'label', 'classify'"),
         ("reverse", {"model.kind": "classifier"}, "model.kind is 'classifier'; allowed: 'labeller'"),
-        ("reverse", {"train.save_every": "0 steps"}, "train.save_every is '0 steps'; allowed: "),
+        (
+            "reverse",
+            {"train.save_every": "0 steps"},
+            "train.save_every is '0 steps'; allowed: how often, as in",
+        ),
+        ("reverse", {"model": {}}, "model.kind is missing; allowed: "),
+        ("reverse", {"train.batch": 10**21}, "train.batch is 1000000000000000000000; allowed: "),
         ("nowhere/reverse.toml", {}, "nowhere/reverse.toml: No such file"),
         ("nowhere/at/all", {}, "nowhere/at/all is neither a recipe nor"),
     ],

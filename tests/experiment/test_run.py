@@ -1,6 +1,7 @@
 """The whole flow, in small: a run folder, its report and pictures, opened again."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 import limelight
 from limelight.errors import WrongInput
+from limelight.experiment import Run
 from limelight.training.checkpoint import newest
 
 SMALL: dict[str, Any] = {
@@ -26,13 +28,13 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> limelight.experiment.Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "small")
     assert made is not None
     return made
 
 
-def test_a_run_leaves_its_folder(run: limelight.experiment.Run) -> None:
+def test_a_run_leaves_its_folder(run: Run) -> None:
     names = {path.name for path in run.path.iterdir()}
     written = ("experiment.toml", "metrics.jsonl", "report.json", "curves.png", "attention.png")
     assert names == {*written, "checkpoints", "lock"}
@@ -42,14 +44,14 @@ def test_a_run_leaves_its_folder(run: limelight.experiment.Run) -> None:
         assert matplotlib.image.imread(run.path / picture).std() > 0.05
 
 
-def test_it_learns_and_its_report_says_what_evaluate_says(run: limelight.experiment.Run) -> None:
+def test_it_learns_and_its_report_says_what_evaluate_says(run: Run) -> None:
     assert run.report["metrics"]["test"] == run.evaluate("test")
     assert run.report["metrics"]["validation"] == run.evaluate("validation")
     assert run.evaluate("test")["accuracy"] > 0.9
     assert run.report["parameters"] == sum(p.numel() for p in run.model.parameters())
 
 
-def test_opened_again_it_predicts_the_same_without_the_data(run: limelight.experiment.Run) -> None:
+def test_opened_again_it_predicts_the_same_without_the_data(run: Run) -> None:
     lines = ["1 2 3 4 5", "90000", "7 7 7 7 1"]
     opened = limelight.open_run(run.path)
     answers = opened.predict(lines)
@@ -64,7 +66,7 @@ def test_opened_again_it_predicts_the_same_without_the_data(run: limelight.exper
     assert opened.predict([]) == []
 
 
-def test_accuracy_is_what_predict_gets_right(run: limelight.experiment.Run) -> None:
+def test_accuracy_is_what_predict_gets_right(run: Run) -> None:
     """Judged by another way: the text of every prediction against the text of its input, backwards."""
     inputs = run.task.examples("test").inputs
     lines = [run.task.reader.write(inputs[i]) for i in range(len(inputs))]
@@ -77,12 +79,12 @@ def test_accuracy_is_what_predict_gets_right(run: limelight.experiment.Run) -> N
     assert sum(right) / len(right) == pytest.approx(run.evaluate("test")["accuracy"], abs=1e-9)
 
 
-def test_a_wrong_input_is_named_by_its_number(run: limelight.experiment.Run) -> None:
+def test_a_wrong_input_is_named_by_its_number(run: Run) -> None:
     with pytest.raises(WrongInput, match="input 2: symbol is 'x'"):
         run.predict(["1 2 3", "x"])
 
 
-def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: limelight.experiment.Run) -> None:
+def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: Run) -> None:
     before = (run.path / "experiment.toml").read_bytes()
     with pytest.raises(
         WrongInput, match=f"holds a run already: go on with it by `limelight train {run.path} --resume`"
@@ -91,18 +93,35 @@ def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: lime
     assert (run.path / "experiment.toml").read_bytes() == before
 
 
-def test_resuming_what_is_done_changes_nothing(run: limelight.experiment.Run) -> None:
+def test_resuming_what_is_done_changes_nothing(run: Run) -> None:
     before = newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()
     again = limelight.train(run.path, resume=True)
     assert again is not None
     assert (newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()) == before
 
 
-def test_resuming_another_run_is_refused_with_the_difference(run: limelight.experiment.Run) -> None:
+def test_resuming_another_run_is_refused_with_the_difference(run: Run) -> None:
     with pytest.raises(
         WrongInput, match=r"not the same run any more: train.rate was 0.01, is 0.1; --allow-inexact"
     ):
         limelight.train("reverse", SMALL | {"train.rate": 0.1}, out=run.path, resume=True)
+
+
+@pytest.mark.parametrize("spoil", ["shape", "journal", "no journal"])
+def test_a_resume_that_is_refused_changes_nothing(spoil: str, run: Run, tmp_path: Path) -> None:
+    """Weights of another shape, or a journal that lost lines."""
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    settings = {"model.width": 64} if spoil == "shape" else {}
+    if spoil == "journal":
+        (copy / "metrics.jsonl").write_text("{}")
+    elif spoil == "no journal":
+        (copy / "metrics.jsonl").write_text("")
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != "lock"}
+    with pytest.raises(WrongInput):
+        limelight.train(copy, settings, resume=True, inexact=True)
+    after = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != "lock"}
+    assert after == before
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -110,6 +129,17 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(WrongInput, match="is not empty and holds no run"):
         limelight.train("reverse", SMALL, out=tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_folder_that_is_called_like_a_recipe_is_not_taken_for_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reverse").mkdir()
+    made = limelight.train("reverse", SMALL | {"train.epochs": 1})
+    assert made is not None
+    assert made.path == Path("runs/reverse")
+    assert not list((tmp_path / "reverse").iterdir())
 
 
 def test_what_is_refused_leaves_no_folder_behind(tmp_path: Path) -> None:
@@ -133,7 +163,7 @@ def test_training_leaves_the_users_randomness_alone(tmp_path: Path) -> None:
     assert torch.randn(3).equal(expected)
 
 
-def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: limelight.experiment.Run) -> None:
+def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: Run) -> None:
     torch.manual_seed(5)
     again = limelight.train("reverse", SMALL, out=tmp_path / "again")
     assert again is not None
@@ -144,9 +174,7 @@ def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: limelig
     assert (again.path / "metrics.jsonl").read_bytes() == (run.path / "metrics.jsonl").read_bytes()
 
 
-def test_data_that_changed_is_not_evaluated_on(run: limelight.experiment.Run, tmp_path: Path) -> None:
-    import shutil
-
+def test_data_that_changed_is_not_evaluated_on(run: Run, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     text = (copy / "experiment.toml").read_text()

@@ -97,6 +97,19 @@ def test_the_two_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert checkpoint.newest(tmp_path) == made(5)
 
 
+def test_what_is_saved_after_going_back_to_an_older_one_is_kept(tmp_path: Path) -> None:
+    """Later checkpoints were damaged: they belong to a future that was cut off."""
+    for step, score in ((100, 0.9), (200, None), (300, None)):
+        checkpoint.save(tmp_path, made(step, score))
+    for step in (200, 300):
+        (tmp_path / f"step-{step:08d}" / "data.json").write_text("spoiled")
+    with pytest.warns(UserWarning, match="is not used"):
+        assert checkpoint.newest(tmp_path) == made(100, 0.9)
+    checkpoint.save(tmp_path, made(150))
+    assert checkpoint.newest(tmp_path) == made(150)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000100", "step-00000150"]
+
+
 def test_of_equals_the_newest_is_best(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         checkpoint.save(tmp_path, made(step, 1.0))

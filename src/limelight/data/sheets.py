@@ -13,6 +13,7 @@ from limelight.errors import WrongInput, unknown, wrong
 SEPARATORS = {".csv": ",\t;", ".tsv": "\t", ".txt": "\t"}  # by extension; the first that fits
 QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 LOOKED_AT = 20  # rows, to find the separator
+csv.field_size_limit(2**31 - 1)  # a long document is one field
 MOST_NAMED, SHORT = 30, 40  # what a message has room for: names, characters
 
 

@@ -58,7 +58,7 @@ def experiment(
     if data is not None:
         if "path" not in type(made.task.data).model_fields:
             raise WrongInput(f"{made.name} makes its own data and reads none; leave out --data")
-        _set(values, "task.data.path", str(data))
+        _set(values, "task.data.path", str(Path(data).absolute()))
         made = read(Experiment, values)
     if made.model.kind != MODELS[made.task.kind]:
         raise wrong(
@@ -74,7 +74,7 @@ def setting(text: str) -> tuple[str, Any]:
         raise wrong("--set", repr(text), "KEY=VALUE, as in model.heads=2")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # TOML's own error is a ValueError, and so are too many digits
         return key.strip(), value.strip()
 
 
@@ -106,7 +106,7 @@ def _read_source(source: str | Path) -> dict[str, Any]:
 def _parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise WrongInput(f"{name}: {error}") from None
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def train(
     Under torchrun the first process alone gets the run; the others only helped, and get None.
     """
     wanted, chosen = experiment(recipe, settings, data), choose(device)
-    folder = Path(out) if out else Path(recipe) if Path(recipe).is_dir() else Path("runs") / wanted.name
+    again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
+    folder = Path(out) if out else again or Path("runs") / wanted.name
     first = os.environ.get("RANK", "0") == "0"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
@@ -54,7 +56,7 @@ def train(
                 watcher.note(note)
         with locked(folder) if first else nullcontext():
             if first:
-                _prepare(wanted, folder, resume, inexact)
+                _check_folder(wanted, folder, resume, inexact)
             with joined(chosen) as world:
                 trainer = Trainer(
                     wanted.train,
@@ -69,6 +71,8 @@ def train(
                 )
                 if resume:
                     trainer.resume(inexact=inexact)
+                if first:
+                    files.replace(folder / FILE, wanted.to_toml().encode())
                 progress = trainer.fit()
             if not first:
                 return None
@@ -77,23 +81,23 @@ def train(
             return run
 
 
-def _prepare(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
-    """Refuse to write over a run, or to go on with another one; note what is going to be done."""
+def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
+    """Refuse to write over a run, or to go on with another one."""
     begun = (folder / FILE).is_file()
     if begun and not resume:
-        again = f"go on with it by `limelight train {folder} --resume`, or choose another folder with --out"
+        command = f"limelight train {shlex.quote(str(folder))} --resume"
+        again = f"go on with it by `{command}`, or choose another folder with --out"
         raise WrongInput(f"{folder} holds a run already: {again}")
     if not begun and any(
         path.name != "lock" and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
     ):
         raise WrongInput(f"{folder} is not empty and holds no run; choose another folder with --out")
-    if begun:
+    if begun and not inexact:
         different = differences(experiment(folder), wanted)
-        if different and not inexact:
+        if different:
             raise WrongInput(
                 f"not the same run any more: {'; '.join(different)}; --allow-inexact goes on all the same"
             )
-    files.replace(folder / FILE, wanted.to_toml().encode())
 
 
 def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A run that was trained: opened again for prediction, evaluation and pictures."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,8 @@ class Run:
         self.experiment: Experiment = experiment(path)
         saved = RunFolder(path).best()
         if saved is None:
-            raise WrongInput(f"{path} has no checkpoint yet; train it first: limelight train {path} --resume")
+            hint = f"limelight train {shlex.quote(str(path))} --resume"
+            raise WrongInput(f"{path} has no checkpoint that is whole; train it first: {hint}")
         self._saved = saved
         self._loaded = task
         self._reading = self.experiment.task.restore(saved.data)

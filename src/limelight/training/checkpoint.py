@@ -48,7 +48,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     if place.exists():  # written by a run that was then cut back to an earlier step
         files.remove(place)
     files.commit(place, {**checkpoint.files, MANIFEST: _seal(manifest)})
-    _prune(folder)
+    _prune(folder, place)
 
 
 def newest(folder: Path) -> Checkpoint | None:
@@ -111,7 +111,7 @@ def _whole(folder: Path, places: list[Path]) -> Iterator[Checkpoint]:
         try:
             yield read(place)
         except Damaged as damage:
-            warnings.warn(f"{damage}: an older checkpoint is used", stacklevel=4)
+            warnings.warn(f"{damage}: this checkpoint is not used", stacklevel=4)
 
 
 def _score(place: Path) -> float:
@@ -122,9 +122,10 @@ def _score(place: Path) -> float:
     return -float("inf") if score is None else float(score)
 
 
-def _prune(folder: Path) -> None:
-    places = _steps(folder)
+def _prune(folder: Path, written: Path) -> None:
+    """What is later than the one just written belongs to a future that was cut off."""
+    places = [place for place in _steps(folder) if place.name <= written.name]
     kept = {*places[:KEEP], max(places, key=_score)}
-    for place in places:
+    for place in _steps(folder):
         if place not in kept:
             files.remove(place)

@@ -1,22 +1,31 @@
 """How long, how fast and how carefully a model learns."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field
 
 from limelight.config import Config
 
-# "100 steps", "1 epoch": how often something is done.
-Often = Annotated[str, StringConstraints(pattern=r"^[1-9]\d{0,8} (steps?|epochs?)$")]
+
+def _check_often(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d{0,8} (steps?|epochs?)", text, re.ASCII):
+        raise ValueError(f"is {text!r}; allowed: how often, as in '100 steps' or '1 epoch'")
+    return text
+
+
+Often = Annotated[str, AfterValidator(_check_often)]
 
 
 class TrainConfig(Config):
-    epochs: int = Field(10, ge=1)
-    batch: int = Field(128, ge=1)  # examples a step, over all processes
-    accumulate: int = Field(1, ge=1)  # in how many pieces each process computes its part of a batch
+    epochs: int = Field(10, ge=1, le=1_000_000)
+    batch: int = Field(128, ge=1, le=1_000_000)  # examples a step, over all processes
+    accumulate: int = Field(
+        1, ge=1, le=1_000_000
+    )  # in how many pieces each process computes its part of a batch
     rate: float = Field(1e-3, gt=0)
     schedule: Literal["cosine", "inverse-root", "constant"] = "cosine"
-    warmup: int = Field(50, ge=0)  # steps
+    warmup: int = Field(50, ge=0, le=1_000_000_000)  # steps
     decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, ge=0)  # the longest gradient; 0: any
     smoothing: float = Field(0.0, ge=0, lt=1)

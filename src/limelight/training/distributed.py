@@ -58,6 +58,8 @@ def joined(device: torch.device) -> Iterator[World]:
         alone = not dist.is_initialized()
         yield World(device=device) if alone else World(dist.get_rank(), dist.get_world_size(), device)
         return
+    if device.type == "cuda":  # each process has a GPU of its own
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)

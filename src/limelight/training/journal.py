@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from limelight.errors import WrongInput
 from limelight.training import files
 
 
@@ -26,8 +27,15 @@ class Journal:
 
     def cut(self, size: int) -> None:
         with self.path.open("ab") as file:
+            if file.tell() < size:
+                raise WrongInput(
+                    f"{self.path} is shorter than when its checkpoint was saved; put it back first"
+                )
             file.truncate(size)
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError:
+        raise WrongInput(f"{path} is not as it was written") from None

@@ -1,6 +1,7 @@
 """The Trainer: it moves weights, judges them, saves them, and has never heard of attention."""
 
 import math
+import shlex
 import signal
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -76,11 +77,14 @@ class Trainer:
         saved = self.folder.newest(self.world)
         if saved and not inexact:
             self._check_environment(saved.environment)
+        if saved is None:
+            self.watcher.note(f"{self.folder.path} has no checkpoint to resume from: beginning at step 0")
+        else:
+            load_weights(self.model, saved.weights)
         if self.world.first:
             self.folder.journal.cut(saved.journal if saved else 0)
         if saved is None:
             return
-        load_weights(self.model, saved.weights)
         self.optimiser.restore(saved.training)
         self.progress = Progress(**saved.progress)
         self._saved = (self.progress.step, self.progress.evaluated)
@@ -119,10 +123,7 @@ class Trainer:
                     if best or due or stop or self.finished:
                         self._save()
                     if stop:
-                        where = f"stopped and saved at step {progress.step} of {self.total}"
-                        raise Interrupted(
-                            stop, f"{where}; go on: limelight train {self.folder.path} --resume"
-                        )
+                        raise Interrupted(stop, self._about_the_stop())
                     if self.finished:
                         return progress
                     self._step(signals)
@@ -134,8 +135,7 @@ class Trainer:
         config, progress, world = self.config, self.progress, self.world
         batch = self._batch(progress.step)
         count = self.task.predictions(batch)
-        names = self._names
-        sums = [0.0] * len(names)
+        sums = [0.0] * len(self._names)
         seed(derive(self.seed, "step", progress.step, world.rank), world.device)
         if not self._forward.training:
             self._forward.train()
@@ -147,7 +147,7 @@ class Trainer:
             with self._autocast():
                 scores = self.task.score(self._forward, piece.to(world.device), config.smoothing)
             (scores.loss / count).backward()
-            sums = [total + float(scores.sums[name]) for total, name in zip(sums, names, strict=True)]
+            sums = [total + float(scores.sums[name]) for total, name in zip(sums, self._names, strict=True)]
         *sums, stop = world.add_up([*sums, float(signals.number > 0)])
         if not math.isfinite(sums[0]):
             raise Stopped(self._about_the_loss(sums[0] / count, batch))
@@ -157,25 +157,26 @@ class Trainer:
         self.optimiser.step(config.rate * self._schedule(progress.step, config.warmup, self.total))
         progress.step += 1
         progress.count += count
-        progress.sums = {n: progress.sums.get(n, 0.0) + s for n, s in zip(names, sums, strict=True)}
+        now = dict(zip(self._names, sums, strict=True))
+        progress.sums = {name: progress.sums.get(name, 0.0) + total for name, total in now.items()}
         self._stop = (signals.number or signal.SIGTERM) if stop else 0
-        self.watcher.step(
-            progress.step, batch.tokens, {n: s / count for n, s in zip(names, sums, strict=True)}
-        )
+        self.watcher.step(progress.step, batch.tokens, {name: total / count for name, total in now.items()})
 
     def _batch(self, step: int) -> Batch:
         epoch, number = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            self._epoch, self._batches = (
-                epoch,
-                epoch_batches(self._lengths, self.config.batch, self.seed, epoch),
-            )
+            self._batches = epoch_batches(self._lengths, self.config.batch, self.seed, epoch)
+            self._epoch = epoch
         return self.task.batch("train", self._batches[number])
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.precision == "float32":
             return nullcontext()
         return torch.autocast(self.world.device.type, torch.bfloat16)
+
+    def _about_the_stop(self) -> str:
+        where = f"stopped and saved at step {self.progress.step} of {self.total}"
+        return f"{where}; go on: limelight train {shlex.quote(str(self.folder.path))} --resume"
 
     def _about_the_loss(self, loss: float, batch: Batch) -> str:
         some = ", ".join(map(str, batch.index[:8].tolist())) + (", …" if len(batch) > 8 else "")
@@ -201,10 +202,9 @@ class Trainer:
             self.folder.journal.write(line)
         self.watcher.evaluated(progress.step, epoch, train, validation)
         value = validation[goal.metric]
-        progress.stale = (
-            0 if progress.best is None or goal.rank(value) > goal.rank(progress.best) else progress.stale + 1
-        )
-        best = progress.best is None or goal.rank(value) >= goal.rank(progress.best)
+        better = progress.best is None or goal.rank(value) > goal.rank(progress.best)
+        best = better or value == progress.best
+        progress.stale = 0 if better else progress.stale + 1
         if best:  # of equals, the one that learned longer
             progress.best, progress.best_step = value, progress.step
         progress.perfect = progress.perfect + 1 if value == goal.perfect else 0
