@@ -1,5 +1,6 @@
 """One process or many: the same code. `torchrun --nproc-per-node 2 -m limelight train …` starts many."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,3 +67,4 @@ def joined(device: torch.device) -> Iterator[World]:
         dist.barrier()  # one that leaves while another still listens takes it down
     finally:
         dist.destroy_process_group()
+        gc.collect()  # a group that lives until the interpreter ends takes it down with its threads
