@@ -20,7 +20,7 @@ test: .venv/installed-dev  ## run all tests
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture"
 
 torture: .venv/installed-dev  ## try the promises of reliability in full: 200 kills, 10,000 broken files
-	@echo "torture: takes about a quarter of an hour"
+	@echo "torture: takes about ten minutes"
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m torture
 
 lint: .venv/installed-dev  ## check format, lint and types
