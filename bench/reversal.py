@@ -28,7 +28,7 @@ from limelight.experiment.config import experiment
 from limelight.training.distributed import World
 from limelight.training.folder import RunFolder
 from limelight.training.loop import Trainer
-from limelight.training.progress import Metrics, Silent
+from limelight.training.progress import Metrics, Watcher
 
 STEPS, WARM = 200, 20
 SEEDS = (1, 2, 3)
@@ -38,7 +38,7 @@ class Enough(Exception):
     """As many steps as were asked for."""
 
 
-class Timer(Silent):
+class Timer(Watcher):
     """When each step ended."""
 
     def __init__(self, stop: int = 0) -> None:

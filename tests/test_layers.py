@@ -22,8 +22,9 @@ LEVELS = {
     "bridge": 5,
     "recipes": 5,
     "experiment": 6,
-    "cli": 7,
-    "__main__": 8,
+    "terminal": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 
 

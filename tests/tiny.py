@@ -16,7 +16,7 @@ from limelight.training.distributed import World
 from limelight.training.folder import RunFolder
 from limelight.training.interrupt import Interrupted
 from limelight.training.loop import Progress, Trainer
-from limelight.training.progress import Metrics, Silent, Watcher
+from limelight.training.progress import Metrics, Watcher
 
 STEPS = 60
 SETTINGS = {
@@ -37,7 +37,7 @@ SETTINGS = {
 ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
 
 
-class StopAt(Silent):
+class StopAt(Watcher):
     """Sends this process a real signal at the end of a step."""
 
     def __init__(self, step: int) -> None:

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -78,6 +77,7 @@ def train(
     """
     from limelight.experiment import train
     from limelight.experiment.config import setting
+    from limelight.terminal import show_report
     from limelight.training.progress import watcher
 
     run = train(
@@ -92,7 +92,7 @@ def train(
         watcher=watcher(),
     )
     if run is not None:  # the first of many processes speaks for all
-        _print_report(run)
+        show_report(run)
 
 
 @app.command
@@ -193,26 +193,15 @@ def explain(
     """
     from dataclasses import asdict
 
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
     from limelight.experiment.config import setting
-    from limelight.experiment.explain import LEGEND, explain_experiment
+    from limelight.experiment.explain import explain_experiment
+    from limelight.terminal import show_explanation
 
     explained = explain_experiment(recipe, dict(map(setting, settings)), data)
     if as_json:
         _print_json(asdict(explained) | {"totals": explained.totals})
         return
-    console = Console(markup=False, highlight=False, emoji=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("layer", "input → output", "parameters", "cost"):
-        table.add_column(title, overflow="fold", justify="right" if title == "cost" else "left")
-    table.columns[0].no_wrap = console.width >= 80  # a name is to be found again; narrower, it is folded
-    for layer in explained.layers:
-        table.add_row(*layer.row, end_section=True)
-    table.add_row("total", "", *(f"{total:,}" for total in explained.totals.values()))
-    console.print(explained.words, table, LEGEND, sep="\n")
+    show_explanation(explained)
 
 
 def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
@@ -246,31 +235,6 @@ def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 
 def _print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, ensure_ascii=False))
-
-
-def _print_report(run: Any) -> None:
-    """What was reached, how long it took, where it is, what to type next."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from limelight.training.progress import show_metric
-
-    report = run.report
-    table = Table(show_header=False, title=f"{report['experiment']}: done", title_justify="left")
-    for split, metrics in report["metrics"].items():
-        for name, value in metrics.items():
-            table.add_row(f"{split} {name}", show_metric(name, value))
-    table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
-    table.add_row("training time", f"{report['seconds']} s")
-    table.add_row("parameters", f"{report['parameters']:,}")
-    table.add_row("pictures", Text(f"{run.path / 'curves.png'}, {run.path / 'attention.png'}"))
-    console = Console(soft_wrap=True)
-    console.print(table)
-    sample = run.sample
-    path = shlex.quote(str(run.path))
-    verb = f"predict {path} -- {shlex.quote(sample)}" if sample else f"evaluate {path}"
-    console.print(f"next: limelight {verb}", highlight=False, markup=False)
 
 
 def main(arguments: list[str] | None = None) -> None:

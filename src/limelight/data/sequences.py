@@ -128,15 +128,27 @@ class VariableLength(Generated):
         return torch.arange(self.longest) >= lengths.unsqueeze(1)
 
 
-class Majority(VariableLength):
-    """Which symbol stands there most often; no sequence has two such symbols."""
+class Letters(VariableLength):
+    """Sequences of random letters."""
 
-    kind: Literal["majority"] = "majority"
     symbols: int = Field(4, ge=2, le=26)
 
     def draw(self, count: int, draw: Generator) -> Tensor:
         rows_NT = torch.randint(self.symbols, (count, self.longest), generator=draw)
         rows_NT[self.beyond(self.lengths(count, draw))] = BEYOND
+        return rows_NT
+
+    def reader(self) -> Symbols:
+        return Symbols(symbols=tuple(map(chr, range(ord("a"), ord("a") + self.symbols))))
+
+
+class Majority(Letters):
+    """Which symbol stands there most often; no sequence has two such symbols."""
+
+    kind: Literal["majority"] = "majority"
+
+    def draw(self, count: int, draw: Generator) -> Tensor:
+        rows_NT = super().draw(count, draw)
         best_N2 = self._counts(rows_NT).topk(2).values
         return rows_NT[best_N2[:, 0] > best_N2[:, 1]]
 
@@ -147,29 +159,17 @@ class Majority(VariableLength):
         """(N, T) -> (N, V)"""
         return F.one_hot(rows + 1, self.symbols + 1).sum(1)[:, 1:]
 
-    def reader(self) -> Symbols:
-        return Symbols(symbols=tuple(map(chr, range(ord("a"), ord("a") + self.symbols))))
-
     def answers(self) -> Answers:
         return Answers(kind="class", names=self.reader().symbols)
 
 
-class Count(VariableLength):
+class Count(Letters):
     """How often the first symbol stands there, itself included."""
 
     kind: Literal["count"] = "count"
-    symbols: int = Field(4, ge=2, le=26)
-
-    def draw(self, count: int, draw: Generator) -> Tensor:
-        rows_NT = torch.randint(self.symbols, (count, self.longest), generator=draw)
-        rows_NT[self.beyond(self.lengths(count, draw))] = BEYOND
-        return rows_NT
 
     def answer(self, rows: Tensor) -> Tensor:
         return (rows == rows[:, :1]).sum(1).float()
-
-    def reader(self) -> Symbols:
-        return Symbols(symbols=tuple(map(chr, range(ord("a"), ord("a") + self.symbols))))
 
     def answers(self) -> Answers:
         return Answers(kind="number")

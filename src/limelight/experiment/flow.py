@@ -51,9 +51,6 @@ def train(
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
         task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
         model = wanted.model.build(task.sizes)  # sizes come from the data, never from the file
-        if watcher and first:
-            for note in task.notes:
-                watcher.note(note)
         with locked(folder) if first else nullcontext():
             if first:
                 _check_folder(wanted, folder, resume, inexact)
@@ -69,6 +66,8 @@ def train(
                     compiled=compiled,
                     watcher=watcher,
                 )
+                for note in task.notes:
+                    trainer.watcher.note(note)
                 if resume:
                     trainer.resume(inexact=inexact)
                 if first:

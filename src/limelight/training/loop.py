@@ -21,7 +21,7 @@ from limelight.training.evaluate import Aborted, evaluate
 from limelight.training.folder import RunFolder, Saved
 from limelight.training.interrupt import Interrupted, Signals, deferred
 from limelight.training.optimise import SCHEDULES, Optimiser
-from limelight.training.progress import Silent, Watcher
+from limelight.training.progress import Watcher
 from limelight.training.weights import check_finite, load_weights, weights_of
 
 
@@ -58,7 +58,7 @@ class Trainer:
         self.environment = environment
         self.model = model.to(world.device)
         self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
-        self.watcher = watcher if watcher and world.first else Silent()
+        self.watcher = watcher if watcher and world.first else Watcher()
         self.optimiser = Optimiser(self.model, config.decay)
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -10,7 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 Metrics = dict[str, float]
 
 
-class Watcher(Protocol):
+class Watcher:
+    """Hears how a run goes on, and says nothing of it."""
+
     def note(self, text: str) -> None: ...
 
     def begin(self, step: int, total: int) -> None: ...
@@ -22,19 +23,7 @@ class Watcher(Protocol):
     def end(self) -> None: ...
 
 
-class Silent:
-    def note(self, text: str) -> None: ...
-
-    def begin(self, step: int, total: int) -> None: ...
-
-    def step(self, step: int, tokens: int, metrics: Metrics) -> None: ...
-
-    def evaluated(self, step: int, epoch: float, train: Metrics, validation: Metrics) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class Lines:
+class Lines(Watcher):
     """A line an evaluation."""
 
     def __init__(self) -> None:
@@ -59,10 +48,8 @@ class Lines:
         print(text, file=sys.stderr, flush=True)
         self._tokens, self._since = 0, time.perf_counter()
 
-    def end(self) -> None: ...
 
-
-class Bar:
+class Bar(Watcher):
     """Step, loss, accuracy, tokens a second and time left; the last evaluation stands beside them."""
 
     def __init__(self) -> None:
