@@ -49,7 +49,7 @@ class Ragged:
         The rows asked for, filled up to the longest, and their lengths; None where all are as long.
         """
         if self._table is not None:
-            return self._table[index], None
+            return self._table.index_select(0, index), None
         begin_B = self.offsets[index]
         lengths_B = self.offsets[index + 1] - begin_B
         longest = int(lengths_B.max()) if len(index) else 0

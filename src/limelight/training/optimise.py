@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 Schedule = Callable[[int, int, int], float]
 
@@ -43,7 +44,11 @@ class Optimiser:
         self._flat, self.gradient = _flatten(matrices + others)
         self._decaying = self._flat.data[: sum(parameter.numel() for parameter in matrices)]
         self._decay = decay
-        self._adam = torch.optim.Adam([self._flat], fused=True)
+        self._state = {
+            "step": torch.zeros((), device=self._flat.device),
+            "exp_avg": torch.zeros_like(self.gradient),
+            "exp_avg_sq": torch.zeros_like(self.gradient),
+        }
 
     def clear(self) -> None:
         self.gradient.zero_()
@@ -56,16 +61,31 @@ class Optimiser:
 
     def step(self, rate: float) -> None:
         self._decaying.mul_(1 - rate * self._decay)
-        self._adam.param_groups[0]["lr"] = rate
-        self._adam.step()
+        step, mean, square = ([tensor] for tensor in self._state.values())
+        adam(
+            [self._flat.data],
+            [self.gradient],
+            mean,
+            square,
+            [],
+            step,
+            lr=rate,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=0.0,
+            amsgrad=False,
+            maximize=False,
+            fused=True,
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Each tensor that must be there again for the next step to be the same."""
-        return dict(self._adam.state[self._flat])
+        return dict(self._state)
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        device = self._flat.device
-        self._adam.state[self._flat].update({name: value.to(device) for name, value in state.items()})
+        for name, tensor in self._state.items():
+            tensor.copy_(state[name])
 
 
 def _flatten(parameters: Sequence[nn.Parameter]) -> tuple[nn.Parameter, Tensor]:
