@@ -2,18 +2,22 @@
 
 import io
 import json
+import math
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 from limelight import __version__
 from limelight.errors import Stopped, WrongInput
 from limelight.training.interrupt import Interrupted
+
+if TYPE_CHECKING:
+    from limelight.tasks.task import Answer
 
 app = App(
     name="limelight",
@@ -123,18 +127,28 @@ def evaluate(
 
     opened = open_run(run, device=device)
     split = split or opened.held_out
-    metrics = opened.evaluate(split)
+    judged = opened.judge(split)
     if as_json:
-        _print_json({"split": split, **metrics})
+        rules = {"signatures": judged.signatures} if judged.signatures else {}
+        _print_json({"split": split, **judged.values, **rules})
         return
-    for name, value in metrics.items():
-        print(f"{split} {name} {show_metric(name, value)}")
+    for name, value in judged.values.items():
+        signature = f"  ({judged.signatures[name]})" if name in judged.signatures else ""
+        print(f"{split} {name} {show_metric(name, value)}{signature}")
 
 
 @app.command
 def predict(
     run: Path,
     *text: str,
+    beam: int = 1,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int = 1,
+    alignment: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     device: str = "auto",
 ) -> None:
@@ -144,27 +158,57 @@ def predict(
 
     Example: limelight predict runs/brackets < lines.txt > answers.txt
 
+    Example: limelight predict runs/translate --beam 4 --alignment "The red car is here."
+
     Parameters
     ----------
     run
         A run folder.
     text
         Inputs; an argument that is the name of a file stands for its lines. Without any, stdin is read.
+    beam
+        Translations: how many beginnings are followed at once.
+    n_best
+        Translations: as many lines an input, the best first, each after its log-probability and a tab.
+    length_penalty
+        Translations: beams are judged by log-probability / length^penalty; 0 likes short ones.
+    temperature
+        Translations: draw each token by chance, the wilder the higher; 0 takes the most likely one.
+    top_k
+        Draw only from the k most likely tokens.
+    top_p
+        Draw only from the most likely tokens that make up this share of the probability.
+    seed
+        Of what is drawn by chance.
+    alignment
+        Translations: after a tab, which word comes from which, as 0-0 1-2: input word, output word.
     as_json
-        One JSON object a line: input, answer, probability.
+        One JSON object a line: input, answer, probability; others and alignment where asked for.
     device
         auto, cpu, cuda or mps.
     """
+    from limelight.config import read
     from limelight.experiment import open_run
+    from limelight.tasks.decode import Search
 
+    wanted = {
+        "beam": max(beam, n_best) if not temperature else beam,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+    }
+    search = read(Search, wanted)
     opened = open_run(run, device=device)
     first = 1
     for lines in _chunks(_inputs(text), 1 if sys.stdin and sys.stdin.isatty() else 1_000):
-        for line, answer in zip(lines, opened.predict(lines, first=first), strict=True):
-            if as_json:
-                _print_json({"input": line, "answer": answer.text, "probability": answer.probability})
-            else:
-                print(answer)
+        answers = opened.predict(
+            lines, first=first, search=None if search == Search() else search, alignment=alignment
+        )
+        for line, answer in zip(lines, answers, strict=True):
+            _print_answer(line, answer, as_json=as_json)
         first += len(lines)
 
 
@@ -231,6 +275,22 @@ def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def _print_answer(line: str, answer: "Answer", *, as_json: bool) -> None:
+    several = (answer, *answer.others)
+    if as_json:
+        content: dict[str, Any] = {"input": line, "answer": answer.text, "probability": answer.probability}
+        if answer.others:
+            content["others"] = [{"answer": a.text, "probability": a.probability} for a in answer.others]
+        if answer.alignment:
+            content["alignment"] = answer.alignment
+        _print_json(content)
+        return
+    for one in several:
+        words = "".join(f" {source}-{target}" for source, target in one.alignment)
+        before = f"{math.log(one.probability):.3f}\t" if answer.others and one.probability else ""
+        print(f"{before}{one.text}" + (f"\t{words.strip()}" if words else ""))
 
 
 def _print_json(content: dict[str, Any]) -> None:

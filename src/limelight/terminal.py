@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from limelight.experiment import Run
-from limelight.experiment.explain import LEGEND, Explanation
+from limelight.experiment.explain import Explanation
 from limelight.training.progress import show_metric
 
 
@@ -41,4 +41,4 @@ def show_explanation(explained: Explanation) -> None:
     for layer in explained.layers:
         table.add_row(*layer.row, end_section=True)
     table.add_row("total", "", *(f"{total:,}" for total in explained.totals.values()))
-    console.print(explained.words, table, LEGEND, sep="\n")
+    console.print(explained.words, table, explained.legend, sep="\n")

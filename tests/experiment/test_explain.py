@@ -1,6 +1,5 @@
 """Sizes are distinct primes, so that a swapped axis cannot pass."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,82 +7,76 @@ from typing import Any
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, K, T, goes_red
+from support import HIDDEN, B, D, H, K, S, T, goes_red
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from limelight.cli import main
 from limelight.errors import WrongInput
-from limelight.experiment import experiment, train
-from limelight.experiment.explain import Layer, explain, explain_experiment
+from limelight.experiment import experiment, recipes, train
+from limelight.experiment.explain import Layer, explain, explain_experiment, in_words
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
+from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
-from limelight.nn import Decoder, padding_mask
-from limelight.view import watch
+from limelight.models.transformer import TransformerConfig
 
-V, L = 13, 17
+V, L, W, E = 13, 17, 19, 23
 SIZES = Sizes(outputs=L, vocabulary=V, longest=T)
+SHARED = Sizes(outputs=V, vocabulary=V, longest=S, shared=True)
 SHAPE: dict[str, Any] = {"width": D, "depth": 2, "heads": H, "hidden": HIDDEN}
-POOLINGS = ("mean", "max", "class-token", "attention")
-CONFIGS = {
-    "labeller": LabellerConfig(**SHAPE),
-    "pre-norm": LabellerConfig(**SHAPE, norm="pre", positions="none", dropout=0.1),
-    **{pooling: ClassifierConfig(**SHAPE, pooling=pooling, positions="learned") for pooling in POOLINGS},
-}
-EACH = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-RAGGED = pytest.mark.parametrize("lengths", [None, torch.tensor([T, 3, 1])], ids=["whole", "padded"])
+BLOCKS: dict[str, Any] = {"width": D, "heads": H, "hidden": HIDDEN}
 SETTINGS = {"task.data.train": 31, "task.data.validation": 7, "task.data.test": 7, "train.batch": 17}
-SMALL = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+WORDS = {
+    "labeller: 2 layers, 2 heads of width 11, post-norm, no positions": LabellerConfig(
+        **SHAPE, positions="none"
+    ),
+    "classifier: 1 layer, 1 head of width 32, pre-norm, learned positions, max pooling": ClassifierConfig(
+        norm="pre", positions="learned", pooling="max"
+    ),
+    "transformer: 2 + 3 layers, 2 heads of width 11, post-norm, sinusoidal positions": TransformerConfig(
+        **BLOCKS, decoder_depth=3
+    ),
+    "transformer: 1 + 2 layers, 1 head of width 32, pre-norm, learned positions, tied output": (
+        TransformerConfig(encoder_depth=1, norm="pre", positions="learned", tied="output")
+    ),
+    "transformer: 2 + 2 layers, 1 head of width 32, post-norm, sinusoidal positions, tied embeddings": (
+        TransformerConfig(tied="all")
+    ),
+    "recurrent: 1 layer, width 19, both directions, additive attention": RecurrentConfig(width=W),
+    "recurrent: 3 layers, width 19, one direction, additive attention": RecurrentConfig(
+        width=W, depth=3, bidirectional=False
+    ),
+}
 
 
 def ids() -> Tensor:
     return torch.randint(V, (B, T))
 
 
-class Reading(nn.Module):
-    """A decoder over a memory of another length than its target."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.decoder = Decoder(1, D, H, HIDDEN)
-
-    def forward(self, memory: Tensor, lengths: Tensor | None) -> Tensor:
-        mask = None if lengths is None else padding_mask(lengths, memory.shape[1])
-        return self.decoder(torch.randn(B, 2, D), memory, memory_mask=mask)
-
-
-def check_cost(model: nn.Module, inputs: Tensor, lengths: Tensor | None, layers: list[Layer]) -> None:
-    """Against torch's own count; watched, because it does not know the fused kernel of CPUs."""
-    with watch(model), FlopCounterMode(display=False) as counter:
-        model.eval()(inputs, lengths)
-    assert 2 * B * sum(layer.cost for layer in layers) == counter.get_total_flops()
+def pairs() -> tuple[Tensor, ...]:
+    """Source and target, and how long they are: nine tokens of one, seven of the other."""
+    tokens = torch.randint(V, (B, S)), torch.randint(V, (B, T))
+    return *tokens, torch.tensor([S, 1, 1]), torch.tensor([1, T, 1])
 
 
 def check_parameters(model: nn.Module, layers: list[Layer]) -> None:
     assert sum(layer.count for layer in layers) == sum(p.numel() for p in model.parameters())
 
 
-@EACH
-@RAGGED
-def test_costs_and_parameters_are_those_of_the_model(config: LabellerConfig, lengths: Tensor | None) -> None:
-    model, inputs = config.build(SIZES), ids()
-    layers = explain(model, inputs, lengths)
+@pytest.mark.parametrize("recipe", recipes())
+def test_each_parameter_of_a_recipe_counts_once_and_each_layer_is_called(recipe: str) -> None:
+    wanted = experiment(recipe)
+    model = wanted.model.build(SHARED)
+    inputs = pairs() if wanted.task.kind == "translate" else pairs()[::2]
+    layers = explain(model, *inputs)
     check_parameters(model, layers)
-    check_cost(model, inputs, lengths, layers)
-    goes_red(check_parameters, model, layers[1:])
-    goes_red(check_cost, model, inputs, lengths, [layer for layer in layers if not layer.per_head])
+    assert all(layer.calls for layer in layers)
+    for layer in (layer for layer in layers if layer.parameters):
+        goes_red(check_parameters, model, [other for other in layers if other is not layer])
 
 
-@RAGGED
-def test_attention_to_a_memory_costs_by_both_lengths(lengths: Tensor | None) -> None:
-    model, memory = Reading(), torch.randn(B, T, D)
-    layers = explain(model, memory, lengths)
-    check_cost(model, memory, lengths, layers)
-    cross = next(layer for layer in layers if "cross" in layer.name and layer.per_head)
-    real = T if lengths is None else 3
-    assert cross.cost == 2 * 2 * D * D + 2 * real * D * D + 2 * 2 * T * D
-    assert cross.inputs == ((B, 2, D), (B, T, D) if lengths is None else (B * real, D))
+@pytest.mark.parametrize("words", WORDS)
+def test_a_model_is_told_in_words(words: str) -> None:
+    assert in_words(WORDS[words]) == words
 
 
 def test_a_labeller_is_as_counted_by_hand() -> None:
@@ -100,6 +93,38 @@ def test_a_labeller_is_as_counted_by_hand() -> None:
     assert attention.parameters == {f"W_{x}": (D, D) for x in "qkvo"} | {f"b_{x}": (D,) for x in "qkvo"}
     rows = {f"W_{x}": (K, D) for x in "qkv"} | {f"b_{x}": (K,) for x in "qkv"}
     assert attention.per_head == rows | {"W_o": (D, K)}
+
+
+def test_cross_attention_reads_the_real_tokens_of_both_sides() -> None:
+    model = TransformerConfig(**BLOCKS).build(SHARED)
+    layers = {layer.name: layer for layer in explain(model, *pairs())}
+    cross = layers["decoder.blocks.1.cross_attention"]
+    assert (cross.inputs, cross.outputs) == (((7, D), (9, D)), (7, D))
+    assert cross.per_head["W_k"] == (K, D)
+    assert layers["encoder.blocks.1.self_attention"].inputs == ((9, D),)
+    assert (layers["output"].inputs, layers["output"].outputs) == (((7, D),), (7, V))
+
+
+def test_a_recurrent_model_is_as_counted_by_hand() -> None:
+    layers = {
+        layer.name: layer for layer in explain(RecurrentConfig(width=W, embedding=E).build(SIZES), *pairs())
+    }
+    writes = ["target_embedding", "attention.query", "attention", "decoder", "mixture", "output"]
+    assert list(layers) == ["source_embedding", "encoder", "bridge", "attention.memory", *writes]
+    encoder, attention, decoder = (layers[name] for name in ("encoder", "attention", "decoder"))
+    assert (encoder.inputs, encoder.outputs, encoder.calls) == (((9, E),), (9, 2 * W), 1)
+    assert (decoder.inputs, decoder.outputs) == (((B, 1, E + 2 * W), (1, B, W)), (B, 1, W))
+    assert (attention.inputs, attention.outputs) == (((B, 1, W), (B, S, 2 * W)), (B, 1, 2 * W))
+    assert attention.calls == layers["attention.query"].calls == decoder.calls == T
+    assert attention.kind == "AdditiveAttention"
+    assert attention.parameters == {"vector.weight": (1, W)}
+    assert layers["attention.memory"].parameters == {"weight": (W, 2 * W)}
+    gates = {"weight_ih_l0": (3 * W, E), "weight_hh_l0": (3 * W, W)}
+    gates |= {"bias_ih_l0": (3 * W,), "bias_hh_l0": (3 * W,)}
+    assert encoder.parameters == gates | {f"{name}_reverse": shape for name, shape in gates.items()}
+    assert decoder.parameters == gates | {"weight_ih_l0": (3 * W, E + 2 * W)}
+    assert [line.split(":")[0] for line in encoder.row[2].splitlines()[:-1]] == list(encoder.parameters)
+    assert f"bias_ih_l0 bias_hh_l0: {3 * W}" in decoder.row[2].splitlines()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -126,7 +151,7 @@ def fail(model: nn.Module) -> None:
 
 
 def test_the_model_is_as_before() -> None:
-    model, inputs = CONFIGS["mean"].build(SIZES), ids()
+    model, inputs = ClassifierConfig(**SHAPE, positions="learned").build(SIZES), ids()
     model.output.eval()  # what is not being trained stays so
     check_untouched(model, lambda: explain(model, inputs))
     check_untouched(model, lambda: fail(model))
@@ -140,57 +165,31 @@ def test_a_shared_parameter_counts_once_and_a_part_never_called_is_named() -> No
     model.spare = nn.Linear(D, L)
     layers = explain(model, ids())
     check_parameters(model, layers)
-    assert [layer.name for layer in layers if not layer.outputs] == ["spare"]
+    assert [layer.name for layer in layers if not layer.calls] == ["spare"]
     assert layers[-1].row[1] == "not called"
-    assert next(layer for layer in layers if layer.name == "output.4").parameters == {"bias": (V,)}
+    output = next(layer for layer in layers if layer.name == "output.4")
+    assert output.parameters == {"bias": (V,)}
+    assert output.shared == {"weight": "encoder.input.weight"}
 
 
-def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["explain", *arguments])
-    return int(stop.value.code or 0), *capsys.readouterr()
+def test_tied_embeddings_are_one_layer_that_the_output_refers_to() -> None:
+    layers = explain(TransformerConfig(**BLOCKS, tied="all").build(SHARED), *pairs())
+    embeddings = [layer for layer in layers if layer.kind == "Embedding"]
+    assert [(layer.name, layer.calls) for layer in embeddings] == [("target_embedding", 2)]
+    assert layers[-1].name == "output"
+    assert (layers[-1].parameters, layers[-1].shared) == ({}, {"weight": "target_embedding.weight"})
+    assert layers[-1].row[2] == "weight: shared with\ntarget_embedding.weight"
 
 
-def test_json_holds_every_layer_and_the_totals(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = say(capsys, "reverse", "--json", "--set", "model.heads=2", *SMALL)
-    told = json.loads(out)
-    assert code == 0
-    assert told["words"] == "labeller: 1 layer, 2 heads of width 16, pre-norm, sinusoidal positions"
-    assert told["inputs"] == [17, 16]
-    attention = next(layer for layer in told["layers"] if layer["kind"] == "MultiHeadAttention")
-    assert attention["per_head"]["W_q"] == [16, 32]
-    assert attention["inputs"] == [[17, 16, 32]]
-    assert told["totals"] == {"parameters": 10_378, "cost": sum(layer["cost"] for layer in told["layers"])}
-
-
-def check_same_content(table: str, other: str) -> None:
-    """However it is folded; the rule under the titles is as long as there is room."""
-    assert sorted(re.sub(r"[\s─]", "", table)) == sorted(re.sub(r"[\s─]", "", other))
-
-
-@pytest.mark.parametrize("columns", [40, 80])
-def test_a_narrow_table_loses_nothing(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = ("brackets", "--set", "model.pooling=attention", *SMALL)
-    monkeypatch.setenv("COLUMNS", "300")
-    _, wide, _ = say(capsys, *arguments)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    _, narrow, _ = say(capsys, *arguments)
-    assert max(map(len, narrow.splitlines())) <= columns
-    check_same_content(narrow, wide)
-    goes_red(check_same_content, "\n".join(line[: columns - 2] for line in narrow.splitlines()), wide)
-
-
-def test_the_table_shows_each_layer_and_the_totals(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = say(capsys, "reverse", *SMALL)
-    lines = [line.strip() for line in out.splitlines()]
-    assert lines[0] == "labeller: 1 layer, 1 head of width 32, pre-norm, sinusoidal positions"
-    explained = explain_experiment("reverse", SETTINGS)
-    for line in "\n".join(layer.row[0] for layer in explained.layers).splitlines():
-        assert any(shown.startswith(line) for shown in lines), line
-    total = next(line.split() for line in lines if line.startswith("total"))
-    assert total == ["total", *(f"{value:,}" for value in explained.totals.values())]
+@pytest.fixture
+def book(tmp_path: Path) -> str:
+    """Sentences of two words and more, with their translations."""
+    path = tmp_path / "book.tsv"
+    rows = [" ".join(f"{mark}{i % 7}" for i in range(n, 2 * n)) for n in range(2, 31) for mark in "ab"]
+    path.write_text(
+        "".join(f"{first}\t{second}\n" for first, second in zip(rows[::2], rows[1::2], strict=True))
+    )
+    return str(path)
 
 
 def test_a_run_is_explained_as_its_recipe_without_its_data(tmp_path: Path) -> None:
@@ -213,6 +212,21 @@ def test_a_run_on_vectors_is_explained_as_its_recipe_is(tmp_path: Path) -> None:
     assert explain_experiment(tmp_path) == explain_experiment("odd-one-out", wanted)
 
 
+@pytest.mark.parametrize("recipe", ["translate", "translate-rnn"])
+def test_a_translator_is_explained_without_its_data(recipe: str, book: str, tmp_path: Path) -> None:
+    settings = {"train.epochs": 1, "train.batch": 11, "model.width": 8, "task.vocabulary.kind": "words"}
+    train(recipe, settings, tmp_path / "run", data=book, device="cpu")
+    expected = explain_experiment(recipe, settings, book)
+    Path(book).unlink()
+    with pytest.raises(WrongInput, match="No such file"):
+        explain_experiment(tmp_path / "run" / "experiment.toml")
+    explained = explain_experiment(tmp_path / "run")
+    assert explained.inputs == (11, 32)  # of the longest: 30 words between two marks
+    assert explained.words == expected.words
+    for ours, theirs in zip(explained.layers, expected.layers, strict=True):
+        assert (ours.name, ours.parameters) == (theirs.name, theirs.parameters)
+
+
 def test_the_longest_sequences_are_shown_and_no_random_number_is_used_up() -> None:
     random = torch.get_rng_state()
     explained = explain_experiment("majority", SETTINGS)
@@ -220,15 +234,3 @@ def test_the_longest_sequences_are_shown_and_no_random_number_is_used_up() -> No
     lengths = experiment("majority", SETTINGS).task.load(1).lengths("train")
     assert explained.inputs == (17, int(lengths.max()))
     assert explained.layers[1].inputs == ((int(lengths.sort(descending=True)[0][:17].sum()), 32),)
-
-
-WRONG = [["revers"], ["reverse", "--set", "model.heads=3"], ["reverse", "--set", "nonsense"], ["text"]]
-
-
-@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
-def test_wrong_input_gets_one_line_and_exit_code_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, error = say(capsys, *arguments)
-    assert (code, out, error.count("\n")) == (2, "", 1)
-    assert error.startswith("limelight: ")

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import partial, update_wrapper
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from limelight.nn import (
     AdditiveAttention,
     Decoder,
     DecoderBlock,
+    Dropout,
     Encoder,
     EncoderBlock,
     FeedForward,
@@ -29,12 +31,15 @@ from limelight.nn import (
 )
 from limelight.nn.blocks import PostNorm, PreNorm
 
-M, Q, A, W = 13, 17, 19, 23
+M, Q, A, W, N, V = 13, 17, 19, 23, 31, 37
 
 
 def shapes_of(side: str) -> list[list[str]]:
     """Of "(B, T|1), (D)": ["B", "T|1"] and ["D"]."""
-    return [[axis.strip() for axis in shape.split(",")] for shape in re.findall(r"\(([^)]*)\)", side)]
+    return [
+        [axis.strip() for axis in shape.split(",") if axis.strip()]
+        for shape in re.findall(r"\(([^)]*)\)", side)
+    ]
 
 
 def bind(axes: list[str], shape: torch.Size, sizes: dict[str, int]) -> None:
@@ -88,6 +93,11 @@ def started(decoder: Decoder) -> Callable[[Tensor], Tensor]:
     return step
 
 
+def with_doc(function: Callable[..., Any], **named: Any) -> Callable[..., Any]:
+    """With some arguments given already, and its docstring still there."""
+    return update_wrapper(partial(function, **named), function)
+
+
 PACKING = Packing(padding_mask([5, 2, 3]))
 
 CASES: dict[str, tuple[Any, ...]] = {
@@ -116,6 +126,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "Packing.pad": (PACKING.pad, floats(10, D)),
     "SinusoidalPositions.forward": (SinusoidalPositions(D).forward, floats(B, T, D)),
     "LearnedPositions.forward": (LearnedPositions(D, S).forward, floats(B, T, D)),
+    "dropout": (with_doc(limelight.nn.dropout, share=0.5), floats(2, B, T, K)),
+    "Dropout.forward": (Dropout(0.5).forward, floats(B, T, D)),
+    "cross_entropy": (limelight.nn.cross_entropy, floats(N, V), torch.randint(V, (N,))),
     "FeedForward.forward": (FeedForward(D, HIDDEN).forward, floats(B, T, D)),
     "PostNorm.forward": (PostNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
     "PreNorm.forward": (PreNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),

@@ -23,16 +23,20 @@ class Batch:
     targets: Tensor
     index: Tensor
     lengths: Tensor | None = None
+    target_lengths: Tensor | None = None  # where a target has as many items as it likes
 
     def __len__(self) -> int:
         return len(self.index)
 
     @property
     def tokens(self) -> int:
-        """How many real items it has."""
-        if self.lengths is None:
-            return self.inputs.shape[0] * self.inputs.shape[1]
-        return int(self.lengths.sum())
+        """How many real items its inputs have."""
+        return _real(self.inputs, self.lengths)
+
+    @property
+    def target_tokens(self) -> int:
+        """How many real items its targets have, (B, T)."""
+        return _real(self.targets, self.target_lengths)
 
     def to(self, device: torch.device) -> "Batch":
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
@@ -63,10 +67,21 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def lengths(self) -> tuple[Tensor, ...]:
+        """Of the inputs; and of the targets, where they are as long as they like."""
+        return tuple(part.lengths for part in (self.inputs, self.targets) if isinstance(part, Ragged))
+
     def batch(self, index: Tensor) -> Batch:
         inputs, lengths = self.inputs.pad(index)
-        targets = self.targets.pad(index)[0] if isinstance(self.targets, Ragged) else self.targets[index]
-        return Batch(inputs, targets, index, lengths)
+        if not isinstance(self.targets, Ragged):
+            return Batch(inputs, self.targets[index], index, lengths)
+        targets, target_lengths = self.targets.pad(index)
+        return Batch(inputs, targets, index, lengths, target_lengths)
+
+
+def _real(items: Tensor, lengths: Tensor | None) -> int:
+    return items.shape[0] * items.shape[1] if lengths is None else int(lengths.sum())
 
 
 def epoch_batches(lengths: Tensor, batch: int, seed: int, epoch: int) -> list[Tensor]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from limelight.data.texts import read_text
 from limelight.errors import WrongInput, unknown, wrong
 
 SEPARATORS = {".csv": ",\t;", ".tsv": "\t", ".txt": "\t"}  # by extension; the first that fits
@@ -34,7 +35,7 @@ class Sheet:
 
     @staticmethod
     def read(path: Path) -> "Sheet":
-        content = _read_text(path)
+        content = read_text(path)
         separator = _find_separator(path, content)
         split = [
             (line, [field.strip() for field in fields]) for line, fields in _split(path, content, separator)
@@ -82,22 +83,6 @@ class Sheet:
             if not row.label:
                 raise WrongInput(f"{row.where}: the label is empty")
         return kept, self.blank + len(records) - len(kept)
-
-
-def _read_text(path: Path) -> str:
-    """UTF-8, with or without a byte order mark; a carriage return stays where no line feed follows it."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise WrongInput(f"{path}: {error.strerror}") from None
-    at = content.find(0)
-    if at < 0:
-        try:
-            return content.decode().removeprefix("\ufeff").replace("\r\n", "\n")
-        except UnicodeDecodeError as error:
-            at = error.start
-    where = f"{path}:{content.count(10, 0, at) + 1}: byte 0x{content[at]:02x} at offset {at}"
-    raise WrongInput(f"{where} is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8")
 
 
 def _split(path: Path, content: str, separator: str) -> Iterator[tuple[int, list[str]]]:

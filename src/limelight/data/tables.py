@@ -15,13 +15,13 @@ from limelight.data.dataset import SPLITS, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
 from limelight.data.sheets import MOST_NAMED, SEPARATORS, Row, Sheet, short
+from limelight.data.splits import FILE_NAMES, check_shares, draw_groups, hold_out, missing_shares
 from limelight.data.vocabulary import Characters, Subwords, Words
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
 
 TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "tweet", "phrase", "content")
 LABEL_NAMES = ("label", "class", "target", "sentiment", "category", "rating", "score")
-FILE_NAMES = {"train": ("train",), "validation": ("dev", "valid", "val", "validation"), "test": ("test",)}
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 holds it, and differences of such numbers
@@ -57,8 +57,7 @@ class Table(Config):
 
     @model_validator(mode="after")
     def _something_is_left(self) -> Self:
-        if self.validation + self.test >= 1:
-            raise ValueError(f"validation + test is {self.validation + self.test:g}; allowed: less than 1")
+        check_shares(self.validation, self.test)
         return self
 
     def load(self, seed: int) -> SequenceData:
@@ -97,11 +96,9 @@ class Table(Config):
         for name, sheet in sheets.items():
             splits[name], dropped = sheet.rows(header, *columns)
             notes.append(f"{sheet.path.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
-        if "validation" not in files:
-            shares = {"validation": self.validation}
-            if "test" not in files and self.test:
-                shares["test"] = self.test
-            splits |= _hold_out(splits["train"], shares, seed)
+        shares = missing_shares(files, self.validation, self.test)
+        if shares:
+            splits |= hold_out(_draw_rows(splits["train"], seed), shares)
         notes.append(f"text is {short(columns[0])}, label is {short(columns[1])}")
         return {name: splits[name] for name in SPLITS if name in splits}, notes
 
@@ -178,26 +175,17 @@ def _find_files(path: Path) -> dict[str, Path]:
     return found
 
 
-def _hold_out(rows: list[Row], shares: dict[str, float], seed: int) -> dict[str, list[Row]]:
-    """Training and the shares, drawn from the different texts."""
-    same: dict[str, list[Row]] = {}
-    for row in rows:
-        same.setdefault(" ".join(row.text.lower().split()), []).append(row)
-    groups = list(same.values())
-    drawn = [groups[i] for i in torch.randperm(len(groups), generator=generator(seed, "rows")).tolist()]
-    # Training comes first in line for the first text of each label: what it has not, it cannot learn.
+def _draw_rows(rows: list[Row], seed: int) -> list[list[Row]]:
+    """Those with one text together; the first text of each label comes first."""
+    drawn = draw_groups(rows, lambda row: row.text, generator(seed, "rows"))
+    # Training is the front of the line: what it has not, it cannot learn.
     seen: set[str] = set()
     first, others = list[list[Row]](), list[list[Row]]()
     for group in drawn:
         labels = {row.label for row in group}
         (others if labels <= seen else first).append(group)
         seen |= labels
-    left, splits = first + others, {}
-    for name, share in shares.items():
-        cut = max(0, len(left) - max(1, round(share * len(groups))))
-        splits[name] = [row for group in left[cut:] for row in group]
-        left = left[:cut]
-    return {"train": [row for group in left for row in group], **splits}
+    return first + others
 
 
 def _targets(rows: list[Row], answers: Answers) -> Tensor:

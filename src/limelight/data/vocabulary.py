@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import ClassVar, Literal, Self
 
 import sentencepiece
@@ -20,7 +21,10 @@ from limelight.errors import WrongInput, wrong
 # Marks that are characters of their own (accents, points, vowel signs) belong to the word, which `\w` denies.
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e"
 LETTER = rf"[\w{MARKS}]"
+HUGS_THE_LAST, HUGS_THE_NEXT = re.compile(r" ([.,!?;:…%)\]}])"), re.compile(r"([(\[{¿¡]) ")
+HYPHEN = re.compile(rf"(?<={LETTER}) - (?={LETTER})")
 WORD = re.compile(rf"<unk>|{LETTER}+(?:['’]{LETTER}+)*|\S")
+SPACE = "▁"  # how sentencepiece writes the space before a word
 UNSEEN = "\ufffd"
 LONG = 4192  # bytes: sentencepiece leaves out what is longer, unless told
 
@@ -49,6 +53,10 @@ class Listed(Config, ABC):
     def size(self) -> int:
         return 1 + len(self.known)
 
+    def words(self, line: str) -> list[int]:
+        """For each item of the line, which word it is in, as white space separates words."""
+        return [place for place, word in enumerate(line.split()) for _ in self.split(word)]
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {item: i for i, item in enumerate(self.known, start=1)}
@@ -67,7 +75,10 @@ class Listed(Config, ABC):
 
 
 class Words(Listed):
-    """Words in lower case, and each other character for itself; an apostrophe inside a word belongs to it."""
+    """Words in lower case, and each other character for itself; an apostrophe inside a word belongs to it.
+
+    Where spaces were, nobody knows any more: they are written as most languages of Europe do.
+    """
 
     kind: Literal["words"] = "words"
     unknown: ClassVar[str] = "<unk>"
@@ -77,6 +88,10 @@ class Words(Listed):
     def split(line: str) -> list[str]:
         return WORD.findall(line.lower())
 
+    def write(self, row: Tensor) -> str:
+        line = HUGS_THE_LAST.sub(r"\1", super().write(row))
+        return HYPHEN.sub("-", HUGS_THE_NEXT.sub(r"\1", line))
+
 
 class Characters(Listed):
     """Each character is an item; white space is one space, and none at the ends."""
@@ -84,6 +99,10 @@ class Characters(Listed):
     kind: Literal["characters"] = "characters"
     unknown: ClassVar[str] = UNSEEN
     between: ClassVar[str] = ""
+
+    def words(self, line: str) -> list[int]:
+        """A space belongs to the word that it follows."""
+        return [place for place, word in enumerate(line.split()) for _ in f"{word} "][:-1]
 
     @staticmethod
     def split(line: str) -> list[str]:
@@ -151,8 +170,22 @@ class Subwords(Config):
         pieces = self._processor.encode(line.encode(errors="replace").decode())
         return torch.tensor(pieces or [0])
 
+    def words(self, line: str) -> list[int]:
+        """For each piece of the line, which word it is in, as white space separates words."""
+        begins = [piece.startswith(SPACE) for piece in self.show(self.encode(line))]
+        return [max(0, number - 1) for number in accumulate(begins)]
+
     def show(self, row: Tensor) -> list[str]:
         return [self._processor.id_to_piece(i) for i in row.tolist()]
 
     def write(self, row: Tensor) -> str:
         return self._processor.decode(row.tolist()).strip()
+
+
+def build_vocabulary(
+    kind: str, texts: Sequence[str], size: int, rarest: int
+) -> Words | Characters | Subwords:
+    """`kind` is words, characters or subwords; sentencepiece needs no `rarest`."""
+    if kind == "subwords":
+        return Subwords.of(texts, size)
+    return (Words if kind == "words" else Characters).of(texts, size, rarest)

@@ -12,15 +12,25 @@ from limelight.config import Config, read
 from limelight.errors import WrongInput, unknown, wrong
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
+from limelight.models.recurrent import RecurrentConfig
+from limelight.models.transformer import TransformerConfig
 from limelight.tasks.classify import ClassifyConfig
 from limelight.tasks.label import LabelConfig
+from limelight.tasks.translate import TranslateConfig
 from limelight.training.config import TrainConfig
 
 FILE = "experiment.toml"
 
-TaskConfig = Annotated[LabelConfig | ClassifyConfig, Field(discriminator="kind")]
-ModelConfig = Annotated[LabellerConfig | ClassifierConfig, Field(discriminator="kind")]
-MODELS = {"label": "labeller", "classify": "classifier"}
+TaskConfig = Annotated[LabelConfig | ClassifyConfig | TranslateConfig, Field(discriminator="kind")]
+ModelConfig = Annotated[
+    LabellerConfig | ClassifierConfig | TransformerConfig | RecurrentConfig, Field(discriminator="kind")
+]
+MODELS = {
+    "label": ("labeller",),
+    "classify": ("classifier",),
+    "translate": ("transformer", "recurrent"),
+}
+FILES = {"translate": "pairs"}  # what reads a path where a recipe makes its own data
 
 
 class Experiment(Config):
@@ -52,18 +62,14 @@ def experiment(
     Settings go by dotted keys: {"train.epochs": 1, "model.heads": 2}. `data` is where the data lies.
     """
     values = _read_source(source)
+    if data is not None:
+        _point_to(values, Path(data))
     for key, value in (settings or {}).items():
         _set(values, key, value)
     made = read(Experiment, values)
-    if data is not None:
-        if "path" not in type(made.task.data).model_fields:
-            raise WrongInput(f"{made.name} makes its own data and reads none; leave out --data")
-        _set(values, "task.data.path", str(Path(data).absolute()))
-        made = read(Experiment, values)
-    if made.model.kind != MODELS[made.task.kind]:
-        raise wrong(
-            "model.kind", repr(made.model.kind), f"{MODELS[made.task.kind]!r} for the task {made.task.kind!r}"
-        )
+    if made.model.kind not in MODELS[made.task.kind]:
+        allowed = " or ".join(map(repr, MODELS[made.task.kind]))
+        raise wrong("model.kind", repr(made.model.kind), f"{allowed} for the task {made.task.kind!r}")
     return made
 
 
@@ -108,6 +114,16 @@ def _parse(text: str, name: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongInput(f"{name}: {error}") from None
+
+
+def _point_to(values: dict[str, Any], data: Path) -> None:
+    """Let the experiment read its data from there."""
+    recipe = read(Experiment, values)
+    if "path" not in type(recipe.task.data).model_fields:
+        if recipe.task.kind not in FILES:
+            raise WrongInput(f"{recipe.name} makes its own data and reads none; leave out --data")
+        values["task"]["data"] = {"kind": FILES[recipe.task.kind]}
+    _set(values, "task.data.path", str(data.absolute()))
 
 
 def _set(values: dict[str, Any], key: str, value: Any) -> None:

@@ -5,16 +5,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.config import FILE, Experiment, ModelConfig, experiment
+from limelight.experiment.costs import multiply_adds, sequence
 from limelight.models.classifier import ClassifierConfig
-from limelight.models.labeller import LabellerConfig
+from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
-from limelight.nn import MultiHeadAttention, Packing, Tap
+from limelight.models.transformer import TransformerConfig
+from limelight.nn import AdditiveAttention, MultiHeadAttention, Tap
 from limelight.training.folder import RunFolder
 
 Shape = tuple[int, ...]
@@ -23,12 +25,25 @@ Call = tuple[tuple[Shape, ...], Shape, int]  # inputs, output, multiply-adds
 # They have nothing to learn, and change nothing that a trained model computes.
 SILENT = (nn.Dropout, nn.Identity, Tap)
 
-LEGEND = """\
+# What stands below a layer but is a part of it: its parameters are the layer's own.
+INSIDE = {MultiHeadAttention: ("query", "key", "value", "output"), AdditiveAttention: ("vector",)}
+
+WIDEST = 32  # characters of a line of parameters
+
+# By what they are about, most often a kind of layer.
+LEGENDS = {
+    "all": """\
 shapes: batch × items × width; real items × width where padding is left out
-cost: multiply-adds per sequence, forward; what is no matrix product counts as 0
+cost: multiply-adds per sequence, forward; what is no matrix product counts as 0""",
+    "calls": "calls: if there are several, the shapes are of the first, the cost is of all",
+    "MultiHeadAttention": """\
 W_q, b_q: query.weight, query.bias in the state dict; so key, value and output
 per head: of heads K wide, head h (from 0 on) has the rows hK to hK + K - 1 of
-W_q, W_k, W_v, b_q, b_k, b_v, and these columns of W_o"""
+W_q, W_k, W_v, b_q, b_k, b_v, and these columns of W_o""",
+    "GRU": """\
+GRU: weight_ih reads its input, weight_hh its state (layers × batch × width); a
+third each of their rows makes the reset gate, the update gate, what is new""",
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,8 @@ class Layer:
     outputs: Shape
     parameters: dict[str, Shape]
     per_head: dict[str, Shape]
+    shared: dict[str, str]  # parameters that count elsewhere, by the name that they have there
+    calls: int
     cost: int
 
     @property
@@ -51,9 +68,11 @@ class Layer:
     def row(self) -> tuple[str, str, str, str]:
         """As a table shows it: in several short lines, so that four columns fit into 80 characters."""
         name = re.sub(r"(\.\d+\.)", r"\1\n", self.name)
-        way = [*map(_show, self.inputs), f"→ {_show(self.outputs)}"] if self.outputs else ["not called"]
+        way = [*map(_show, self.inputs), f"→ {_show(self.outputs)}"] if self.calls else ["not called"]
+        way += [f"{self.calls} calls"] if self.calls > 1 else []
         contents = [*_by_shape(self.parameters), f"= {self.count:,}"] if self.parameters else []
         contents += ["per head:", *_by_shape(self.per_head)] if self.per_head else []
+        contents += [f"{mine}: shared with\n{other}" for mine, other in self.shared.items()]
         return f"{name}\n{self.kind}", "\n".join(way), "\n".join(contents), f"{self.cost:,}"
 
 
@@ -71,6 +90,13 @@ class Explanation:
         counts, costs = zip(*((layer.count, layer.cost) for layer in self.layers), strict=True)
         return {"parameters": sum(counts), "cost": sum(costs)}
 
+    @property
+    def legend(self) -> str:
+        """Of what the table shows and nothing else."""
+        shown = {"all", *(layer.kind for layer in self.layers)}
+        shown |= {"calls" for layer in self.layers if layer.calls > 1}
+        return "\n".join(text for about, text in LEGENDS.items() if about in shown)
+
 
 def explain_experiment(
     source: str | Path, settings: dict[str, Any] | None = None, data: str | Path | None = None
@@ -78,21 +104,22 @@ def explain_experiment(
     """What a recipe, a TOML file or a run folder would build."""
     wanted = experiment(source, settings, data)
     with torch.random.fork_rng(devices=[]):
-        sizes, inputs, lengths = _sample(Path(source), wanted)
-        layers = explain(wanted.model.build(sizes), inputs, lengths)
-    return Explanation(wanted.name, in_words(wanted.model), tuple(inputs.shape), layers)
+        sizes, arguments = _sample(Path(source), wanted)
+        layers = explain(wanted.model.build(sizes), *arguments)
+    return Explanation(wanted.name, in_words(wanted.model), tuple(_first(arguments).shape), layers)
 
 
-def explain(model: nn.Module, inputs: Tensor, lengths: Tensor | None = None) -> list[Layer]:
-    """Each layer of model(inputs, lengths), in the order in which they finish; at last those never called.
+def explain(model: nn.Module, *inputs: Tensor | None) -> list[Layer]:
+    """Each layer of model(*inputs), in the order in which they finish; at last those never called.
 
-    A layer has parameters of its own, or no layer below it; multi-head attention is one whole.
+    A layer has parameters of its own, or no layer below it; multi-head attention is one whole. The first
+    of the inputs is a tensor, one row a sequence.
     """
     parts = _parts(model)
     calls: dict[nn.Module, list[Call]] = {}
 
-    def hook(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any], result: Tensor) -> None:
-        call = _shapes(given), tuple(result.shape), _cost(part, given, named, result)
+    def hook(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
+        call = _shapes(given), tuple(sequence(result).shape), multiply_adds(part, given, named, result)
         calls.setdefault(part, []).append(call)
 
     with ExitStack() as stack, torch.no_grad():
@@ -100,47 +127,67 @@ def explain(model: nn.Module, inputs: Tensor, lengths: Tensor | None = None) -> 
             stack.enter_context(part.register_forward_hook(hook, with_kwargs=True))
         for part in (part for part in model.modules() if part.training):
             stack.callback(setattr, part, "training", True)
-        model.eval()(inputs, lengths)
+        model.eval()(*inputs)
     first = {id(parameter): name for name, parameter in model.named_parameters()}
     calls |= {part: [] for part in parts if part not in calls}
-    return [_layer(parts[part], part, called, len(inputs), first) for part, called in calls.items()]
+    batch = len(_first(inputs))
+    return [_layer(parts[part], part, called, batch, first) for part, called in calls.items()]
 
 
-def in_words(config: LabellerConfig | ClassifierConfig) -> str:
+def in_words(config: ModelConfig) -> str:
     """labeller: 1 layer, 1 head of width 32, pre-norm, sinusoidal positions"""
-    depth, heads = config.depth, config.heads
-    layers = f"{depth} layer{'s' * (depth > 1)}"
-    width = f"{heads} head{'s' * (heads > 1)} of width {config.width // heads}"
+    if isinstance(config, RecurrentConfig):
+        directions = "both directions" if config.bidirectional else "one direction"
+        parts = [_count(config.depth, "layer"), f"width {config.width}", directions, "additive attention"]
+        return f"{config.kind}: {', '.join(parts)}"
+    if isinstance(config, TransformerConfig):
+        layers = f"{config.encoder_depth} + {config.decoder_depth} layers"
+    else:
+        layers = _count(config.depth, "layer")
+    heads = f"{_count(config.heads, 'head')} of width {config.width // config.heads}"
     positions = "no" if config.positions == "none" else config.positions
-    pooling = f", {config.pooling} pooling" if isinstance(config, ClassifierConfig) else ""
-    return f"{config.kind}: {layers}, {width}, {config.norm}-norm, {positions} positions{pooling}"
+    parts = [layers, heads, f"{config.norm}-norm", f"{positions} positions"]
+    if isinstance(config, ClassifierConfig):
+        parts.append(f"{config.pooling} pooling")
+    if isinstance(config, TransformerConfig) and config.tied != "nothing":
+        parts.append("tied embeddings" if config.tied == "all" else "tied output")
+    return f"{config.kind}: {', '.join(parts)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number > 1)}"
 
 
 def _show(shape: Shape) -> str:
-    return " × ".join(map(str, shape))
+    return "×".join(map(str, shape))  # no space, so that a narrow column does not tear it
 
 
 def _by_shape(parameters: dict[str, Shape]) -> list[str]:
-    """One line a shape, with all that have it."""
+    """One line a shape, with all that have it; where that is too long, one line a parameter."""
     names: dict[Shape, list[str]] = {}
     for name, shape in parameters.items():
         names.setdefault(shape, []).append(name)
-    return [f"{' '.join(names[shape])}: {_show(shape)}" for shape in names]
+    lines = [f"{' '.join(names[shape])}: {_show(shape)}" for shape in names]
+    if any(len(line) > WIDEST for line in lines):
+        return [f"{name}: {_show(shape)}" for name, shape in parameters.items()]
+    return lines
 
 
-def _sample(folder: Path, wanted: Experiment) -> tuple[Sizes, Tensor, Tensor | None]:
-    """Sizes, inputs and lengths: a run remembers its sizes, and zeros are inputs; else the data is loaded."""
+def _sample(folder: Path, wanted: Experiment) -> tuple[Sizes, tuple[Tensor | None, ...]]:
+    """Sizes, and what the model is called with: a run remembers its sizes; else the data is loaded."""
     remembered = (folder / FILE).is_file() and experiment(folder).task == wanted.task
     saved = RunFolder(folder).best() if remembered else None
     if saved:
-        sizes = wanted.task.restore(saved.data).sizes
-        ids = torch.zeros(wanted.train.batch, sizes.longest, dtype=torch.long)
-        return sizes, ids if sizes.vocabulary else torch.zeros(*ids.shape, sizes.features), None
+        task = wanted.task.restore(saved.data)
+        return task.sizes, task.arguments(task.blank(wanted.train.batch))
     task = wanted.task.load(wanted.seed)
     # The longest cost the most; most often they are of one length, so that no shape is packed.
     longest = task.lengths("train").argsort(descending=True, stable=True)[: wanted.train.batch]
-    batch = task.batch("train", longest)
-    return task.sizes, batch.inputs, batch.lengths
+    return task.sizes, task.arguments(task.batch("train", longest))
+
+
+def _first(arguments: tuple[Tensor | None, ...]) -> Tensor:
+    return cast(Tensor, arguments[0])  # no model is called without its inputs
 
 
 def _parts(part: nn.Module, name: str = "") -> dict[nn.Module, str]:
@@ -148,25 +195,38 @@ def _parts(part: nn.Module, name: str = "") -> dict[nn.Module, str]:
     if isinstance(part, SILENT):
         return {}
     below: dict[nn.Module, str] = {}
-    if not isinstance(part, MultiHeadAttention):
-        for child_name, child in part.named_children():
+    for child_name, child in part.named_children():
+        if child_name not in _inside(part):
             below = _parts(child, f"{name}.{child_name}".lstrip(".")) | below
-    owns = next(part.parameters(recurse=False), None) is not None
-    return below if below and not owns else {part: name} | below
+    return below if below and not _owned(part) else {part: name} | below
+
+
+def _inside(part: nn.Module) -> tuple[str, ...]:
+    return next((names for kind, names in INSIDE.items() if isinstance(part, kind)), ())
+
+
+def _owned(part: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters of a layer without those of the layers below it."""
+    own = dict(part.named_parameters(recurse=False))
+    for name in _inside(part):
+        own |= part.get_submodule(name).named_parameters(name)
+    return own
 
 
 def _layer(name: str, part: nn.Module, calls: list[Call], batch: int, first: dict[int, str]) -> Layer:
     """`first` is the name under which the model knows a parameter: one that is shared counts there alone."""
     heads = part.heads if isinstance(part, MultiHeadAttention) else 0
-    parameters = {
-        _letter(local) if heads else local: tuple(parameter.shape)
-        for local, parameter in part.named_parameters(recurse=bool(heads))
-        if first[id(parameter)] == f"{name}.{local}".lstrip(".")
-    }
+    parameters, shared = dict[str, Shape](), dict[str, str]()
+    for local, parameter in _owned(part).items():
+        label, known = _letter(local) if heads else local, first[id(parameter)]
+        if known == f"{name}.{local}".lstrip("."):
+            parameters[label] = tuple(parameter.shape)
+        else:
+            shared[label] = known
     inputs, output, _ = calls[0] if calls else ((), (), 0)
     cost = round(sum(cost for _, _, cost in calls) / batch)
     per_head = {key: _piece(key, parameters[key], heads) for key in parameters if heads and key != "b_o"}
-    return Layer(name, type(part).__name__, inputs, output, parameters, per_head, cost)
+    return Layer(name, type(part).__name__, inputs, output, parameters, per_head, shared, len(calls), cost)
 
 
 def _letter(name: str) -> str:
@@ -181,22 +241,5 @@ def _piece(name: str, shape: Shape, heads: int) -> Shape:
 
 def _shapes(given: tuple[Any, ...]) -> tuple[Shape, ...]:
     """Of what is computed on: masks are boolean, lengths have one axis."""
-    tensors = [value for value in given if isinstance(value, Tensor)]
+    tensors = [value for value in map(sequence, given) if isinstance(value, Tensor)]
     return tuple(tuple(value.shape) for value in tensors if value.dim() > 1 and value.dtype != torch.bool)
-
-
-def _cost(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any], result: Tensor) -> int:
-    """Multiply-adds of one call, for the whole batch; only matrix products count."""
-    if isinstance(part, MultiHeadAttention):
-        return _attention_cost(part.width, *given, **named)
-    return result.numel() * part.in_features if isinstance(part, nn.Linear) else 0
-
-
-def _attention_cost(width: int, queries: Tensor, memory: Tensor | None = None, *_: Any, **named: Any) -> int:
-    """Four projections of real tokens; scores and mixture, 2·T·S·D a sequence, padding included."""
-    packing: Packing | None = named.get("packing")
-    memory_packing = packing if memory is None else named.get("memory_packing")
-    memory = queries if memory is None else memory
-    batch, length = (packing.batch, packing.length) if packing else queries.shape[:2]
-    memory_length = memory_packing.length if memory_packing else memory.shape[1]
-    return 2 * width * (queries.numel() + memory.numel() + batch * length * memory_length)

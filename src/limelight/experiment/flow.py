@@ -114,10 +114,12 @@ def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:
 def _finish(run: Run, progress: Progress) -> None:
     """The report and the pictures, of the best weights."""
     judged = [split for split in ("validation", "test") if split in run.task.splits]
+    judgements = {split: run.judge(split) for split in judged}
     report = {
         "experiment": run.experiment.name,
         "data": run.task.notes,
-        "metrics": {split: run.evaluate(split) for split in judged},
+        "metrics": {split: judgement.values for split, judgement in judgements.items()},
+        "signatures": judgements[judged[-1]].signatures,
         "steps": progress.step,
         "best_step": progress.best_step,
         "seconds": round(progress.seconds, 2),

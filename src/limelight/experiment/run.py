@@ -11,10 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from limelight.errors import WrongInput
+from limelight.experiment.alignment import align
 from limelight.experiment.config import FILE, Experiment, experiment
 from limelight.experiment.devices import choose
+from limelight.tasks.decode import Search
 from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.task import Answer
+from limelight.tasks.task import Answer, Judgement
+from limelight.tasks.translate import Translate
 from limelight.training.distributed import World
 from limelight.training.evaluate import evaluate
 from limelight.training.folder import RunFolder
@@ -22,11 +25,13 @@ from limelight.training.journal import read_journal
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
 
+AnyTask = SequenceTask | Translate
+
 
 class Run:
     """The best weights of a run folder, and what is needed to use them."""
 
-    def __init__(self, path: Path, device: torch.device, task: SequenceTask | None = None) -> None:
+    def __init__(self, path: Path, device: torch.device, task: AnyTask | None = None) -> None:
         self.path, self.device = path, device
         self.experiment: Experiment = experiment(path)
         saved = RunFolder(path).best()
@@ -44,19 +49,37 @@ class Run:
         return model.eval()
 
     @cached_property
-    def task(self) -> SequenceTask:
+    def task(self) -> AnyTask:
         """The task with its examples, which must be those that the run was trained on."""
         task = self._loaded or self.experiment.task.load(self.experiment.seed)
         if task.digest != self._saved.environment["data"]:
             raise WrongInput(f"the data of {self.path} is no longer what the run was trained on")
         return task
 
-    def predict(self, inputs: Sequence[str | Tensor], *, first: int = 1) -> list[Answer]:
+    def predict(
+        self,
+        inputs: Sequence[str | Tensor],
+        *,
+        first: int = 1,
+        search: Search | None = None,
+        alignment: bool = False,
+    ) -> list[Answer]:
         """One answer an input, in their order; inputs are lines of text, or tensors.
 
-        `first` is the number of the first one, by which what is wrong is named.
+        `first` is the number of the first one, by which what is wrong is named. `search` says how a
+        translation is looked for; `alignment`, to say which words it comes from.
         """
-        return self._reading.predict(self.model, inputs, first=first) if inputs else []
+        if not inputs:
+            return []
+        if isinstance(self._reading, SequenceTask):
+            if search or alignment:
+                raise WrongInput(f"{self.path} does not translate: it has no beams and no alignment")
+            return self._reading.predict(self.model, inputs, first=first)
+        lines = [str(line) for line in inputs]
+        answers = self._reading.predict(self.model, lines, search=search)
+        if alignment:
+            answers = [align(self.model, self._reading, *pair) for pair in zip(lines, answers, strict=True)]
+        return answers
 
     @property
     def held_out(self) -> str:
@@ -64,13 +87,20 @@ class Run:
         return self.task.splits[-1]
 
     def evaluate(self, split: str | None = None) -> Metrics:
-        """The mean of each metric over a split, the held-out one unless named."""
-        return evaluate(self.task, self.model, split or self.held_out, World(device=self.device))
+        """Each metric over a split, the held-out one unless named."""
+        return self.judge(split).values
+
+    def judge(self, split: str | None = None) -> Judgement:
+        """Each metric over a split, and the rules that it goes by."""
+        split = split or self.held_out
+        means = evaluate(self.task, self.model, split, World(device=self.device))
+        judged = self.task.judge(self.model, split)
+        return Judgement(means | judged.values, judged.signatures)
 
     @property
     def sample(self) -> str:
         """A held-out input to try `predict` on; empty where none can be typed."""
-        return self.task.reader.write(self.task.examples(self.held_out).inputs[0])
+        return self.task.sample(self.held_out)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -83,7 +113,7 @@ class Run:
         return read_journal(self.path / "metrics.jsonl")
 
 
-def open_run(path: str | Path, *, device: str = "auto", task: SequenceTask | None = None) -> Run:
+def open_run(path: str | Path, *, device: str = "auto", task: AnyTask | None = None) -> Run:
     """Open a run folder; `task` spares loading the examples where they are at hand."""
     if not (Path(path) / FILE).is_file():
         raise WrongInput(f"{path} is not a run folder: it has no {FILE}")

@@ -1,32 +1,20 @@
 """Tokens or vectors -> an encoded sequence: what every sequence model begins with."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.config import Config
+from limelight.models.blocks import BlocksConfig, positions
 from limelight.models.sizes import Sizes
-from limelight.nn import Encoder, LearnedPositions, SinusoidalPositions, padding_mask
+from limelight.nn import Dropout, Encoder, padding_mask
 
 
-class EncoderConfig(Config):
-    width: int = Field(32, ge=1, le=65_536)
+class EncoderConfig(BlocksConfig):
     depth: int = Field(1, ge=1, le=1_000)
-    heads: int = Field(1, ge=1, le=65_536)
-    hidden: int = Field(64, ge=1, le=1_000_000)
-    activation: Literal["relu", "gelu"] = "relu"
-    norm: Literal["post", "pre"] = "post"
     positions: Literal["none", "sinusoidal", "learned"] = "sinusoidal"
     causal: bool = False  # each item sees itself and what came before it, and nothing after
-    dropout: float = Field(0.0, ge=0, lt=1)
     input_dropout: float = Field(0.0, ge=0, lt=1)
-
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"heads is {self.heads}; allowed: a divisor of width={self.width}")
-        return self
 
 
 class SequenceEncoder(nn.Module):
@@ -41,21 +29,9 @@ class SequenceEncoder(nn.Module):
         self.input: nn.Module = (
             nn.Embedding(sizes.vocabulary, width) if sizes.vocabulary else nn.Linear(sizes.features, width)
         )
-        self.dropout = nn.Dropout(config.input_dropout)
-        self.positions: nn.Module = nn.Identity()
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(width)
-        elif config.positions == "learned":
-            self.positions = LearnedPositions(width, self.longest)
-        self.encoder = Encoder(
-            config.depth,
-            width,
-            config.heads,
-            config.hidden,
-            activation=config.activation,
-            dropout=config.dropout,
-            norm=config.norm,
-        )
+        self.dropout = Dropout(config.input_dropout)
+        self.positions = positions(config.positions, width, self.longest)
+        self.encoder = Encoder(config.depth, **config.of_blocks)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """(B, T) | (B, T, features) -> (B, T, D)"""
@@ -79,6 +55,6 @@ def output_network(width: int, outputs: int, dropout: float) -> nn.Sequential:
         nn.Linear(width, width),
         nn.LayerNorm(width),
         nn.ReLU(),
-        nn.Dropout(dropout),
+        Dropout(dropout),
         nn.Linear(width, outputs),
     )

@@ -11,3 +11,4 @@ class Sizes:
     vocabulary: int = 0
     features: int = 0
     longest: int = 0  # of the sequences that were seen
+    shared: bool = False  # whether inputs and outputs are tokens of one vocabulary

@@ -30,7 +30,9 @@ from limelight.nn.attention import (
 )
 from limelight.nn.blocks import DecoderBlock, EncoderBlock
 from limelight.nn.cache import Cache, DecoderCache, KeyValues
+from limelight.nn.dropout import Dropout, dropout
 from limelight.nn.feedforward import FeedForward
+from limelight.nn.loss import cross_entropy
 from limelight.nn.masks import causal_mask, padding_mask
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.packing import Packing
@@ -45,6 +47,7 @@ __all__ = [
     "Decoder",
     "DecoderBlock",
     "DecoderCache",
+    "Dropout",
     "Encoder",
     "EncoderBlock",
     "FeedForward",
@@ -59,7 +62,9 @@ __all__ = [
     "attend",
     "attention_weights",
     "causal_mask",
+    "cross_entropy",
     "dot",
+    "dropout",
     "gaussian",
     "masked_softmax",
     "padding_mask",

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from limelight.errors import wrong
 from limelight.nn.checks import check_dropout, check_floating, check_mask
+from limelight.nn.dropout import dropout as drop
 from limelight.nn.masks import causal_mask
 
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -82,15 +83,16 @@ def attend(
     """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
     softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by torch's
-    fused kernel: it never holds the T × S weights (with dropout, CPUs have no such kernel). `causal`
-    lines up the last query with the last key; beside a mask, or with fewer queries than keys, it
-    becomes a T × S mask.
+    fused kernel: it never holds the T × S weights. CPUs have no such kernel with dropout, and the weights
+    are computed. `causal` lines up the last query with the last key; beside a mask, or with fewer queries
+    than keys, it becomes a T × S mask.
     """
     _check(queries, keys, mask)
     _check_type("values", values, queries)
     if values.shape[:-1] != keys.shape[:-1]:
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
-    check_dropout(dropout)
+    if check_dropout(dropout) and queries.device.type == "cpu":
+        return drop(attention_weights(queries, keys, mask, causal=causal), dropout) @ values
     if causal and mask is None and queries.shape[-2] == keys.shape[-2]:
         return _fused(queries, keys, values, None, dropout, causal=True)
     allowed = _allowed(queries, keys, mask, causal)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.checks import check_axes
+from limelight.nn.dropout import Dropout
 from limelight.nn.feedforward import FeedForward
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.packing import Packing
@@ -20,7 +21,7 @@ class PostNorm(nn.Module):
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""
@@ -38,7 +39,7 @@ class PreNorm(nn.Module):
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""

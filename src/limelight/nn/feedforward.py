@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_axes, check_dropout, check_size
+from limelight.nn.checks import check_axes, check_size
+from limelight.nn.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -22,7 +23,7 @@ class FeedForward(nn.Module):
         self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden))
         self.contract = nn.Linear(hidden, width)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""

@@ -1,12 +1,12 @@
 """Multi-head attention, over the sequence itself or over a memory."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.checks import check_axes, check_batch, check_dropout, check_mask, check_size
+from limelight.nn.dropout import dropout as drop
 from limelight.nn.packing import Packing
 from limelight.nn.tap import Tap
 
@@ -114,4 +114,4 @@ class MultiHeadAttention(nn.Module):
         if not self.weights.watched:
             return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
         weights_BHTS = self.weights(attention_weights(q_BHTK, memory.keys, mask, causal=causal))
-        return F.dropout(weights_BHTS, dropout) @ memory.values
+        return drop(weights_BHTS, dropout) @ memory.values

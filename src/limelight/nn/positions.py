@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_axes, check_dropout, check_size
+from limelight.nn.checks import check_axes, check_size
+from limelight.nn.dropout import Dropout
 
 
 def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
@@ -31,7 +32,7 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.width = check_size("width", width)
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         self.waves: Tensor
         self.register_buffer("waves", sinusoids(AT_HAND, width), persistent=False)
 
@@ -56,7 +57,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.width = check_size("width", width)
         self.table = nn.Parameter(torch.empty(check_size("length", length), width))
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout = Dropout(dropout)
         nn.init.normal_(self.table, std=0.02)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:

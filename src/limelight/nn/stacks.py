@@ -34,18 +34,28 @@ class Encoder(nn.Module):
         )
         self.norm = residual(norm).closing(width)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        packing: Packing | None = None,
+    ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
         A mask of one row a sequence, (B, 1, T), is padding: the positions it hides are not computed
-        and come out as zeros. A mask of T rows only says who may attend to whom.
+        and come out as zeros. A mask of T rows only says who may attend to whom. With a `packing`, x
+        and the result are its (N, D) real tokens.
         """
-        check_axes("x", x, "(B, T, D)", self.width)
-        tokens, mask, packing = _pack(x, "mask", mask, rows=x.shape[1])
+        tokens, inside = x, packing
+        if packing is None:
+            check_axes("x", x, "(B, T, D)", self.width)
+            tokens, mask, inside = _pack(x, "mask", mask, rows=x.shape[1])
         for block in self.blocks:
-            tokens = block(tokens, mask, causal=causal, packing=packing)
+            tokens = block(tokens, mask, causal=causal, packing=inside)
         tokens = self.norm(tokens)
-        return packing.pad(tokens) if packing else tokens
+        return inside.pad(tokens) if inside and packing is None else tokens
 
 
 class Decoder(nn.Module):
@@ -79,20 +89,28 @@ class Decoder(nn.Module):
         memory: Tensor,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        *,
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
     ) -> Tensor:
         """(B, T, D), (B, S, D), (B|1, T|1, T), (B|1, T|1, S) -> (B, T, D)
 
-        Causal always. Masks of one row a sequence are padding, as in `Encoder`.
+        Causal always. Masks of one row a sequence are padding, as in `Encoder`. With packings, x, the
+        result and the memory are real tokens.
         """
-        check_axes("x", x, "(B, T, D)", self.width)
-        check_axes("memory", memory, "(B, S, D)", self.width)
-        check_batch("memory", memory, len(x), "x")
-        tokens, mask, packing = _pack(x, "mask", mask, rows=x.shape[1])
-        memory, memory_mask, memory_packing = _pack(memory, "memory_mask", memory_mask, rows=x.shape[1])
+        tokens, inside = x, packing
+        if packing is None:
+            check_axes("x", x, "(B, T, D)", self.width)
+            tokens, mask, inside = _pack(x, "mask", mask, rows=x.shape[1])
+        if memory_packing is None:
+            batch, length = (packing.batch, packing.length) if packing else x.shape[:2]
+            check_axes("memory", memory, "(B, S, D)", self.width)
+            check_batch("memory", memory, batch, "x")
+            memory, memory_mask, memory_packing = _pack(memory, "memory_mask", memory_mask, rows=length)
         for block in self.blocks:
-            tokens = block(tokens, memory, mask, memory_mask, packing=packing, memory_packing=memory_packing)
+            tokens = block(tokens, memory, mask, memory_mask, packing=inside, memory_packing=memory_packing)
         tokens = self.norm(tokens)
-        return packing.pad(tokens) if packing else tokens
+        return inside.pad(tokens) if inside and packing is None else tokens
 
     def start(self, memory: Tensor, memory_mask: Tensor | None = None, *, capacity: int) -> DecoderCache:
         """(B, S, D), (B|1, 1, S) -> a cache with room for `capacity` target positions"""

@@ -32,7 +32,7 @@ class Classify(SequenceTask):
         return len(batch)
 
     def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        outputs, targets = model(batch.inputs, batch.lengths), batch.targets
+        outputs, targets = model(*self.arguments(batch)), batch.targets
         if self.answers.kind == "class":
             loss = F.cross_entropy(outputs, targets, reduction="sum", label_smoothing=smoothing)
             return Scores(loss, {"loss": loss.detach(), "accuracy": (outputs.argmax(-1) == targets).sum()})

@@ -34,7 +34,7 @@ class Label(SequenceTask):
         return len(batch) if self.answers.kind == "which" else batch.tokens
 
     def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        outputs = model(batch.inputs, batch.lengths)
+        outputs = model(*self.arguments(batch))
         real_BT = None if batch.lengths is None else padding_mask(batch.lengths, outputs.shape[1]).squeeze(1)
         if self.answers.kind == "which":
             logits = outputs.squeeze(-1)

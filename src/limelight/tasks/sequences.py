@@ -1,6 +1,6 @@
 """What tasks on sequences share: examples, how a line is read, what a model must know."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from limelight.config import Config
-from limelight.data.batching import Batch, Examples, even_batches
+from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
-from limelight.errors import WrongInput, unknown
+from limelight.errors import WrongInput
 from limelight.models.sizes import Sizes
-from limelight.tasks.task import Answer, Goal, Scores
+from limelight.tasks.examples import ExamplesTask
+from limelight.tasks.task import Answer, Goal
 
 PREDICT_BATCH = 256
 
@@ -27,9 +28,10 @@ class SequenceState(Config):
     longest: int
 
 
-class SequenceTask(ABC):
+class SequenceTask(ExamplesTask[SequenceData]):
     def __init__(self, state: SequenceState, data: SequenceData | None = None) -> None:
-        self._state, self._data = state, data
+        super().__init__(data)
+        self._state = state
         self.reader, self.answers = state.reader, state.answers
 
     @classmethod
@@ -48,51 +50,30 @@ class SequenceTask(ABC):
 
     @property
     def sizes(self) -> Sizes:
-        kind = (
-            {"features": self.reader.features}
-            if self.reader.kind == "vectors"
-            else {"vocabulary": self.reader.size}
+        return Sizes(
+            outputs=self.answers.outputs,
+            vocabulary=0 if self.reader.kind == "vectors" else self.reader.size,
+            features=self.reader.features if self.reader.kind == "vectors" else 0,
+            longest=self._state.longest,
         )
-        return Sizes(outputs=self.answers.outputs, longest=self._state.longest, **kind)
 
     @property
     def state(self) -> str:
         return self._state.model_dump_json()
 
-    @property
-    def data(self) -> SequenceData:
-        if self._data is None:
-            raise WrongInput("the examples were not loaded: this task was restored for prediction")
-        return self._data
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        return batch.inputs, batch.lengths
 
-    @property
-    def digest(self) -> str:
-        return self.data.digest
+    def blank(self, count: int) -> Batch:
+        shape, sizes = (count, self._state.longest), self.sizes
+        inputs = (
+            torch.zeros(*shape, sizes.features) if sizes.features else torch.zeros(shape, dtype=torch.long)
+        )
+        return Batch(inputs, torch.zeros(shape), torch.arange(count))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.data.notes
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self.data.splits)
-
-    def examples(self, split: str) -> Examples:
-        if split not in self.data.splits:
-            raise unknown("split", split, self.data.splits)
-        return self.data.splits[split]
-
-    def lengths(self, split: str) -> Tensor:
-        return self.examples(split).inputs.lengths
-
-    def batch(self, split: str, index: Tensor) -> Batch:
-        return self.examples(split).batch(index)
-
-    @abstractmethod
-    def predictions(self, batch: Batch) -> int: ...
-
-    @abstractmethod
-    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores: ...
+    def sample(self, split: str) -> str:
+        """An input to try `predict` on; empty where none can be typed."""
+        return self.reader.write(self.examples(split).inputs[0])
 
     @abstractmethod
     def answer(self, outputs: Tensor, length: int) -> Answer:
@@ -108,7 +89,7 @@ class SequenceTask(ABC):
         for index in even_batches(rows.lengths, PREDICT_BATCH):
             inputs, lengths = rows.pad(index)
             batch = Batch(inputs, index, index, lengths).to(device)
-            outputs = model(batch.inputs, batch.lengths).float().cpu()
+            outputs = model(*self.arguments(batch)).float().cpu()
             for row, output in zip(index.tolist(), outputs, strict=True):
                 found[row] = self.answer(output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]

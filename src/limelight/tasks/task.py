@@ -1,6 +1,6 @@
 """What is asked and how it is judged: all that a trainer knows of a task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -30,11 +30,21 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """What is judged on whole answers, and where it matters by which rules."""
+
+    values: dict[str, float]
+    signatures: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a model says of one input, and how sure it is (of a number it does not say)."""
 
     text: str
     probability: float | None = None
+    others: tuple["Answer", ...] = ()  # the next best, where more than one was asked for
+    alignment: tuple[tuple[int, int], ...] = ()  # (word of the input, word of the answer), from 0 on
 
     def __str__(self) -> str:
         return self.text
@@ -69,3 +79,6 @@ class Task(Protocol):
 
     def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
         """The loss to learn from, and what to report beside it."""
+
+    def judge(self, model: nn.Module, split: str) -> Judgement:
+        """What takes too long to be looked at while training."""

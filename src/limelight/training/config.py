@@ -23,6 +23,7 @@ class TrainConfig(Config):
     accumulate: int = Field(
         1, ge=1, le=1_000_000
     )  # in how many pieces each process computes its part of a batch
+    optimiser: Literal["adam", "muon"] = "adam"  # muon: for the hidden matrices, beside adam
     rate: float = Field(1e-3, gt=0)
     schedule: Literal["cosine", "inverse-root", "constant"] = "cosine"
     warmup: int = Field(50, ge=0, le=1_000_000_000)  # steps

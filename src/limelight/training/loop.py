@@ -59,7 +59,7 @@ class Trainer:
         self.model = model.to(world.device)
         self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.watcher = watcher if watcher and world.first else Watcher()
-        self.optimiser = Optimiser(self.model, config.decay)
+        self.optimiser = Optimiser(self.model, config.decay, muon=config.optimiser == "muon")
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
         self._lengths = task.lengths("train")

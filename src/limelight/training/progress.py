@@ -102,6 +102,6 @@ def show(metrics: Metrics) -> str:
 
 def show_metric(name: str, value: float) -> str:
     """Never rounded up to a perfection that was not reached."""
-    if name == "accuracy":
+    if name in ("accuracy", "exact"):
         return f"{int(value * 10_000) / 100:.2f} %"
-    return f"{value:.4f}"
+    return f"{value:.2f}" if name in ("bleu", "bleu_lowercase", "chrf") else f"{value:.4f}"

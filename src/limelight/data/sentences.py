@@ -1,0 +1,116 @@
+"""Sentences and their translations: as text by split, and as the numbers that a model reads."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limelight.config import Config
+from limelight.data.batching import Examples
+from limelight.data.ragged import Ragged
+from limelight.data.vocabulary import Characters, Subwords, Words, build_vocabulary
+
+Vocabulary = Annotated[Words | Characters | Subwords, Field(discriminator="kind")]
+Pair = tuple[str, str]  # a sentence and its translation
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What every source of sentence pairs gives. Held-out source sentences do not stand in training."""
+
+    splits: dict[str, list[Pair]]
+    notes: tuple[str, ...] = ()
+
+
+class Language(Config):
+    """A vocabulary and two marks more: where a sentence begins, and where it ends."""
+
+    vocabulary: Vocabulary
+
+    @property
+    def begin(self) -> int:
+        return self.vocabulary.size
+
+    @property
+    def end(self) -> int:
+        return self.vocabulary.size + 1
+
+    @property
+    def size(self) -> int:
+        return self.vocabulary.size + 2
+
+    def encode(self, sentence: str) -> Tensor:
+        """Closed by its end mark: where a sentence ends is something to look at, too."""
+        end = torch.tensor([self.end])
+        return torch.cat((self.vocabulary.encode(sentence), end)) if sentence.strip() else end
+
+    def encode_whole(self, sentence: str) -> Tensor:
+        """Between its two marks."""
+        return torch.cat((torch.tensor([self.begin]), self.encode(sentence)))
+
+    def write(self, row: Tensor) -> str:
+        """The sentence, without marks."""
+        return self.vocabulary.write(row[row < self.begin])
+
+    def words(self, sentence: str) -> list[int]:
+        """Which word each token of a sentence belongs to, the end mark aside; white space separates words."""
+        return self.vocabulary.words(sentence)
+
+    def show(self, row: Tensor) -> list[str]:
+        """A name for each token, as a picture's axis shows it."""
+        marks = {self.begin: "[begin]", self.end: "[end]"}
+        return [marks[i] if i in marks else self.vocabulary.show(torch.tensor([i]))[0] for i in row.tolist()]
+
+
+class VocabularyConfig(Config):
+    kind: Literal["words", "characters", "subwords"] = "subwords"
+    size: int = Field(8_000, ge=2, le=1_000_000)
+    rarest: int = Field(2, ge=1)  # times that a word or character must stand in training to be known
+    shared: bool = False  # one vocabulary for both languages
+
+    def languages(self, pairs: list[Pair]) -> tuple[Language, Language]:
+        """Of sources and of targets, from the pairs of training alone."""
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        both = [sources + targets] if self.shared else [sources, targets]
+        found = [
+            Language(vocabulary=build_vocabulary(self.kind, texts, self.size, self.rarest)) for texts in both
+        ]
+        return found[0], found[-1]
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Inputs are sources, targets are targets; the text of each pair is kept to judge translations by."""
+
+    texts: dict[str, list[Pair]]
+    splits: dict[str, Examples]
+    source: Language
+    target: Language
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(sentences: Sentences, config: VocabularyConfig) -> "PairData":
+        source, target = config.languages(sentences.splits["train"])
+        splits = {
+            name: Examples(
+                Ragged.of([source.encode(text) for text, _ in pairs]),
+                Ragged.of([target.encode_whole(text) for _, text in pairs]),
+            )
+            for name, pairs in sentences.splits.items()
+        }
+        sizes = f"vocabulary: {source.size:,} {config.kind}"
+        note = (
+            f"{sizes}, shared" if config.shared else f"{sizes} of the source, {target.size:,} of the target"
+        )
+        return PairData(sentences.splits, splits, source, target, (*sentences.notes, note))
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes when any pair or a vocabulary does."""
+        languages = [self.source.model_dump_json(), self.target.model_dump_json()]
+        return hashlib.sha256(json.dumps([languages, self.texts]).encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Encoder and decoder: a sequence of tokens into another one."""
+
+import math
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from limelight.errors import wrong
+from limelight.models.blocks import BlocksConfig, positions
+from limelight.models.sizes import Sizes
+from limelight.nn import Decoder, DecoderCache, Dropout, Encoder, Packing, padding_mask
+
+
+class TransformerConfig(BlocksConfig):
+    kind: Literal["transformer"] = "transformer"
+    encoder_depth: int = Field(2, ge=1, le=1_000)
+    decoder_depth: int = Field(2, ge=1, le=1_000)
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    # What shares one matrix: nothing, the decoder's embedding and the output layer, or the encoder's too.
+    tied: Literal["nothing", "output", "all"] = "nothing"
+
+    def build(self, sizes: Sizes) -> "Transformer":
+        if self.tied == "all" and not sizes.shared:
+            raise wrong("model.tied", "'all'", "'output' or 'nothing', unless task.vocabulary.shared is true")
+        return Transformer(self, sizes)
+
+
+class Transformer(nn.Module):
+    """Embeddings × √D, positions, encoder, decoder, output layer (Vaswani et al. 2017)."""
+
+    def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
+        super().__init__()
+        width = config.width
+        self.longest = sizes.longest if config.positions == "learned" else None  # None: any length
+        self.target_embedding = _embedding(sizes.outputs, width)
+        self.source_embedding = (
+            self.target_embedding if config.tied == "all" else _embedding(sizes.vocabulary, width)
+        )
+        self.scale = math.sqrt(width)
+        self.source_positions = positions(config.positions, width, sizes.longest)
+        self.target_positions = positions(config.positions, width, sizes.longest)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = Encoder(config.encoder_depth, **config.of_blocks)
+        self.decoder = Decoder(config.decoder_depth, **config.of_blocks)
+        self.output = nn.Linear(width, sizes.outputs, bias=config.tied == "nothing")
+        if config.tied != "nothing":
+            self.output.weight = self.target_embedding.weight
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+    ) -> Tensor:
+        """(B, S), (B, T), (B), (B) -> (N, V)
+
+        What may follow each real token of the target; the tokens of one sentence after those of another.
+        """
+        memory_packing, packing = _packing(source, lengths), _packing(target, target_lengths)
+        memory = self._encode(source, memory_packing)
+        x = self._embed(self.target_embedding, self.target_positions, target, packing)
+        x = self.decoder(x, memory, packing=packing, memory_packing=memory_packing)
+        return self.output(x if packing else x.flatten(0, 1))
+
+    def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> DecoderCache:
+        """(B, S), (B) -> a cache with room for `capacity` target positions"""
+        packing = _packing(source, lengths)
+        memory = self._encode(source, packing)
+        if packing is None:
+            return self.decoder.start(memory, capacity=capacity)
+        return self.decoder.start(packing.pad(memory), packing.mask, capacity=capacity)
+
+    def step(self, tokens: Tensor, state: DecoderCache) -> Tensor:
+        """(B) -> (B, V)
+
+        What may follow the next token of each target; the state then holds that token too.
+        """
+        x_B1D = self.target_embedding(tokens).unsqueeze(1) * self.scale
+        x_B1D = self.dropout(self.target_positions(x_B1D, state.length))
+        return self.output(self.decoder.step(x_B1D, state).squeeze(1))
+
+    def _encode(self, source: Tensor, packing: Packing | None) -> Tensor:
+        x = self._embed(self.source_embedding, self.source_positions, source, packing)
+        return self.encoder(x, packing=packing)
+
+    def _embed(
+        self, embedding: nn.Embedding, positions: nn.Module, tokens: Tensor, packing: Packing | None
+    ) -> Tensor:
+        """(B, T) -> (B, T, D), of which a packing takes the real ones"""
+        x_BTD = positions(embedding(tokens) * self.scale)
+        return self.dropout(packing.take(x_BTD) if packing else x_BTD)
+
+
+def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing | None:
+    return None if lengths is None else Packing(padding_mask(lengths, tokens.shape[1]))
+
+
+def _embedding(size: int, width: int) -> nn.Embedding:
+    embedding = nn.Embedding(size, width)
+    nn.init.normal_(embedding.weight, std=width**-0.5)  # × √D, they are as large as positions
+    return embedding

@@ -1,0 +1,156 @@
+"""A sentence in another language."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from limelight.config import Config
+from limelight.data.batching import Batch, even_batches
+from limelight.data.pairs import PairFiles
+from limelight.data.phrasebook import Phrasebook
+from limelight.data.ragged import Ragged
+from limelight.data.sentences import Language, PairData, VocabularyConfig
+from limelight.models.sizes import Sizes
+from limelight.nn import cross_entropy, padding_mask
+from limelight.tasks.decode import Hypothesis, Search, Sources, Writer, decode
+from limelight.tasks.examples import ExamplesTask
+from limelight.tasks.metrics import judge_translations
+from limelight.tasks.task import Answer, Goal, Judgement, Scores
+
+TOGETHER = 64  # sentences that are written at once
+
+
+class TranslateConfig(Config):
+    kind: Literal["translate"] = "translate"
+    data: Annotated[Phrasebook | PairFiles, Field(discriminator="kind")]
+    vocabulary: VocabularyConfig = VocabularyConfig()
+
+    def load(self, seed: int) -> "Translate":
+        return Translate.of(PairData.of(self.data.load(seed), self.vocabulary))
+
+    def restore(self, state: str) -> "Translate":
+        return Translate(TranslateState.model_validate_json(state))
+
+
+class TranslateState(Config):
+    """What stays of the data when only translation is wanted."""
+
+    source: Language
+    target: Language
+    longest: int
+
+
+class Translate(ExamplesTask[PairData]):
+    """Cross-entropy of each next token, given those before it and the source."""
+
+    def __init__(self, state: TranslateState, data: PairData | None = None) -> None:
+        super().__init__(data)
+        self._state = state
+        self.source, self.target = state.source, state.target
+
+    @classmethod
+    def of(cls, data: PairData) -> "Translate":
+        longest = max(int(lengths.max()) for split in data.splits.values() for lengths in split.lengths)
+        return cls(TranslateState(source=data.source, target=data.target, longest=longest), data)
+
+    @property
+    def goal(self) -> Goal:
+        return Goal("accuracy", 1.0)
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(
+            outputs=self.target.size,
+            vocabulary=self.source.size,
+            longest=self._state.longest,
+            shared=self.source == self.target,
+        )
+
+    @property
+    def state(self) -> str:
+        return self._state.model_dump_json()
+
+    def lengths(self, split: str) -> Tensor:
+        """Of both sides, so that neither has much padding."""
+        return sum(self.examples(split).lengths, start=torch.tensor(0))
+
+    def predictions(self, batch: Batch) -> int:
+        return batch.target_tokens - len(batch)  # nothing foretells the begin mark
+
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        lengths = None if batch.target_lengths is None else batch.target_lengths - 1
+        return batch.inputs, batch.targets[:, :-1], batch.lengths, lengths
+
+    def blank(self, count: int) -> Batch:
+        sentences = torch.zeros(count, self._state.longest, dtype=torch.long)
+        return Batch(sentences, sentences, torch.arange(count))
+
+    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        logits_NV, next_BT = model(*self.arguments(batch)), batch.targets[:, 1:]
+        if batch.target_lengths is None:
+            next_N = next_BT.flatten()
+        else:
+            next_N = next_BT[padding_mask(batch.target_lengths - 1, next_BT.shape[1]).squeeze(1)]
+        loss, right = cross_entropy(logits_NV, next_N, smoothing)
+        return Scores(loss, {"loss": loss.detach(), "accuracy": right})
+
+    def sample(self, split: str) -> str:
+        return self.data.texts[split][0][0]
+
+    def judge(self, model: nn.Module, split: str) -> Judgement:
+        """Every source once, against all of its translations."""
+        references: dict[str, list[str]] = {}
+        for source, target in self.data.texts[split]:
+            references.setdefault(source, []).append(target)
+        answers = self.predict(model, list(references))
+        return judge_translations([answer.text for answer in answers], list(references.values()))
+
+    def predict(
+        self,
+        model: nn.Module,
+        lines: Sequence[str],
+        *,
+        first: int = 1,
+        search: Search | None = None,
+    ) -> list[Answer]:
+        """One translation a line, in the order of the lines."""
+        del first  # every line can be read
+        rows = Ragged.of([self.source.encode(line) for line in lines if line.strip()])
+        found = iter(self.decode(model, rows, search or Search()) if len(rows) else [])
+        # An empty line stays one: a filter's lines answer to the lines that came in.
+        return [self._answer(next(found)) if line.strip() else Answer("", 1.0) for line in lines]
+
+    def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
+        """Sentences of similar length are written together; what comes out is in the order of the rows."""
+        device = next(model.eval().parameters()).device
+        writer = cast(Writer, model)
+        found: dict[int, list[Hypothesis]] = {}
+        for index in even_batches(rows.lengths, TOGETHER):
+            tokens, lengths = rows.pad(index)
+            # Twice as many tokens as the source, and some: nothing goes on for ever.
+            most = [
+                min(2 * length + 20, writer.longest or 2 * length + 20)
+                for length in rows.lengths[index].tolist()
+            ]
+            sources = Sources(
+                tokens.to(device),
+                None if lengths is None else lengths.to(device),
+                most,
+                self.target.begin,
+                self.target.end,
+            )
+            found |= zip(index.tolist(), decode(writer, sources, search), strict=True)
+        return [found[i] for i in range(len(rows))]
+
+    def _answer(self, hypotheses: list[Hypothesis]) -> Answer:
+        rows = [torch.tensor(hypothesis.tokens, dtype=torch.long) for hypothesis in hypotheses]
+        best, *others = (
+            Answer(self.target.write(row), math.exp(hypothesis.log_probability))
+            for row, hypothesis in zip(rows, hypotheses, strict=True)
+        )
+        return replace(best, others=tuple(others))

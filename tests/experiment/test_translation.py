@@ -1,0 +1,212 @@
+"""Translation from end to end, on a language so small that both models learn it in seconds: every word has
+one translation, and they come in the opposite order."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import pytest
+import torch
+from support import goes_red
+from tiny import StopAt
+
+import limelight
+from limelight.data.sentences import Language
+from limelight.data.vocabulary import Subwords
+from limelight.errors import WrongInput
+from limelight.experiment import Run
+from limelight.experiment.alignment import look
+from limelight.tasks.decode import Search
+from limelight.training.interrupt import Interrupted
+from limelight.training.progress import Watcher
+
+WORDS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq", "six": "six"}
+SMALL: dict[str, Any] = {
+    "task.vocabulary.kind": "words",
+    "task.vocabulary.rarest": 1,
+    "task.data.validation": 0.1,
+    "task.data.test": 0.1,
+    "train.batch": 32,
+    "train.warmup": 10,
+    "train.perfect": 2,
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "translate": {"model.width": 32, "model.hidden": 64, "train.epochs": 20, "train.rate": 5e-3},
+    "translate-rnn": {"model.width": 32, "model.embedding": 32, "train.epochs": 20, "train.rate": 1e-2},
+}
+
+
+def translated(sentence: str) -> str:
+    return " ".join(WORDS[word] for word in reversed(sentence.split()))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences of one to four words."""
+    path = tmp_path_factory.mktemp("data") / "pairs.tsv"
+    sentences = [" ".join(words) for length in (1, 2, 3, 4) for words in product(WORDS, repeat=length)]
+    path.write_text("".join(f"{sentence}\t{translated(sentence)}\n" for sentence in sentences))
+    return path
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def run(request: pytest.FixtureRequest, pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = limelight.train(
+        request.param, SMALL | MODELS[request.param], out=tmp_path_factory.mktemp("runs") / "run", data=pairs
+    )
+    assert made is not None
+    return made
+
+
+def test_it_learns_the_language_and_the_report_says_how_well(run: Run) -> None:
+    metrics = run.report["metrics"]["test"]
+    assert list(metrics) == ["loss", "accuracy", "bleu", "bleu_lowercase", "chrf", "exact", "course_bleu"]
+    assert metrics["exact"] > 0.95
+    assert metrics["bleu"] > 90
+    assert run.report["signatures"]["bleu"].startswith("nrefs:1|case:mixed|")
+    for picture in ("curves.png", "attention.png"):
+        assert matplotlib.image.imread(run.path / picture).std() > 0.01
+
+
+def test_exact_is_what_predict_gets_right(run: Run) -> None:
+    texts = run.task.data.texts["test"]
+    said = run.predict([source for source, _ in texts])
+    right = [answer.text == target for answer, (_, target) in zip(said, texts, strict=True)]
+    assert sum(right) / len(right) == run.evaluate("test")["exact"]
+
+
+def test_opened_again_it_translates_the_same_without_the_data(run: Run) -> None:
+    lines = ["one two three", "", "six", "four four two one"]
+    again = limelight.open_run(run.path).predict(lines)
+    assert again == run.predict(lines)
+    assert again[1].text == ""
+    assert again[2].text == "six"
+
+
+def check_alignment(run: Run, flip: bool) -> None:
+    """Of sentences that are translated right, at least nine words in ten come from the right one."""
+    lines = ["one two three four", "five six one", "two five three six", "three one"]
+    found = 0
+    for line, answer in zip(lines, run.predict(lines, alignment=True), strict=True):
+        assert answer.text == translated(line)
+        count = len(line.split())
+        expected = {(count - 1 - place if flip else place, place) for place in range(count)}
+        found += len(expected & set(answer.alignment))
+    assert found >= 0.9 * sum(len(line.split()) for line in lines)
+
+
+def test_alignment_says_which_word_comes_from_which(pairs: Path, tmp_path: Path) -> None:
+    settings = SMALL | MODELS["translate-rnn"]
+    run = limelight.train("translate-rnn", settings, out=tmp_path / "run", data=pairs)
+    check_alignment(run, flip=True)
+    goes_red(check_alignment, run, False)
+
+
+def test_what_was_looked_at_is_one_map_a_head_and_sums_to_one(run: Run) -> None:
+    source, target = run.task.source.encode("one two three"), run.task.target.encode("trois deux un")
+    seen = look(run.model, run.task, source, target)
+    config = run.experiment.model
+    assert len(seen.layers) == (config.decoder_depth if config.kind == "transformer" else 1)
+    for maps in seen.layers:
+        assert maps.shape == (getattr(config, "heads", 1), 4, 4)
+        torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:-1]))
+
+
+def test_beams_give_several_answers_the_likeliest_first(run: Run) -> None:
+    (answer,) = run.predict(["one two three"], search=Search(beam=4, n_best=4))
+    assert answer.text == "trois deux un"
+    assert len({answer.text, *(other.text for other in answer.others)}) == 4
+    assert answer.probability > 0.5 > answer.others[0].probability
+
+
+def test_resumed_it_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
+    """With Muon, dropout and batches of several lengths."""
+    name = run.experiment.name
+    settings = SMALL | MODELS[name] | {"train.epochs": 2, "train.optimiser": "muon", "model.dropout": 0.2}
+
+    def train(out: Path, watcher: Watcher | None = None, resume: bool = False) -> bytes:
+        made = limelight.train(name, settings, out=out, data=pairs, watcher=watcher, resume=resume)
+        weights = max(made.path.glob("checkpoints/*")) / "weights.safetensors"
+        return weights.read_bytes() + (made.path / "metrics.jsonl").read_bytes()
+
+    whole = train(tmp_path / "whole")
+    for step in (1, 37, 39):
+        with pytest.raises(Interrupted):
+            train(tmp_path / str(step), StopAt(step))
+        assert train(tmp_path / str(step), resume=True) == whole
+
+
+def test_a_task_without_translations_has_no_beams(tmp_path: Path) -> None:
+    sizes = {"task.data.train": 100, "task.data.validation": 20, "task.data.test": 20, "train.epochs": 1}
+    run = limelight.train("majority", sizes, out=tmp_path / "run")
+    for options in ({"search": Search(beam=2)}, {"alignment": True}):
+        with pytest.raises(WrongInput, match="does not translate"):
+            run.predict(["aabca"], **options)
+
+
+def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "limelight", *arguments]
+    return subprocess.run(program, input=stdin, capture_output=True, text=True)
+
+
+def test_the_command_translates_lines_as_a_filter(run: Run) -> None:
+    done = command("predict", str(run.path), stdin="one two\n\nthree\n")
+    assert (done.returncode, done.stdout) == (0, "deux un\n\ntrois\n")
+    several = command("predict", str(run.path), "--n-best", "3", "one two").stdout.splitlines()
+    assert [line.split("\t")[1] for line in several][0] == "deux un"
+    assert len(several) == 3
+    aligned = command("predict", str(run.path), "--alignment", "one two").stdout
+    assert aligned.startswith("deux un\t")
+    answer = json.loads(
+        command("predict", str(run.path), "--beam", "2", "--alignment", "--json", "one").stdout
+    )
+    assert (answer["answer"], answer["alignment"]) == ("un", [[0, 0]])
+
+
+def test_the_command_judges_with_signatures(run: Run) -> None:
+    judged = json.loads(command("evaluate", str(run.path), "--json").stdout)
+    assert judged["bleu"] == run.report["metrics"]["test"]["bleu"]
+    assert judged["signatures"] == run.report["signatures"]
+    assert "|tok:13a|" in command("evaluate", str(run.path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"one\tun\ntwo deux\n", "pairs.tsv:2: "),
+        (b"one\tun\n\ttrois\n", "pairs.tsv:2: "),
+        (b"one\tun\n" + b"x" * 1001 + b"\ttrois\n", "pairs.tsv:2: "),
+        (b"one\tun\nd\xe9j\xe0\tvu\n", "pairs.tsv:2: byte 0xe9"),
+        (b"", "pairs.tsv: "),
+    ],
+    ids=["no tab", "an empty side", "too long", "not UTF-8", "empty"],
+)
+def test_bad_pairs_are_named_by_file_and_line(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_bytes(content)
+    out = tmp_path / "run"
+    done = command("train", "translate", "--data", str(tmp_path / "pairs.tsv"), "--out", str(out))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+def test_marks_stand_outside_the_vocabulary_and_are_never_written() -> None:
+    language = Language(vocabulary=Subwords.of(["the red car is here", "the black cat is there"], 60))
+    row = language.encode_whole("the red cat is here")
+    assert (
+        (int(row[0]), int(row[-1]))
+        == (language.begin, language.end)
+        == (language.size - 2, language.size - 1)
+    )
+    assert language.write(row) == "the red cat is here"
+    assert language.show(row)[0] == "[begin]"
+    assert language.show(row)[-1] == "[end]"
+    words = language.words("the red cat is here")
+    assert len(words) == len(row) - 2
+    assert words == sorted(words)
+    assert set(words) == set(range(5))
