@@ -4,7 +4,7 @@ import argparse
 import importlib
 import os
 
-WORKLOADS = ("multihead", "reversal")
+WORKLOADS = ("multihead", "reversal", "translation", "decoding")
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
 parser.add_argument("workload", nargs="?", choices=WORKLOADS, help="all of them unless named")

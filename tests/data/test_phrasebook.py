@@ -9,10 +9,11 @@ import pytest
 import torch
 from support import goes_red
 
-from limelight.data import lexicon
+from limelight.data import grammar, lexicon, pieces
 from limelight.data import phrasebook as book
 from limelight.data.lexicon import FROM, IN, TO, Preposition
-from limelight.data.phrasebook import HER, HIM, NOTHING, THE, THEM, THIS, Dice, Mood, Phrase, Phrasebook, Said
+from limelight.data.phrasebook import Phrasebook
+from limelight.data.pieces import HER, HIM, NOTHING, THE, THEM, THIS, Dice, Mood, Phrase, Said
 from limelight.data.sentences import Pair
 from limelight.errors import WrongInput
 from limelight.randomness import generator
@@ -282,24 +283,24 @@ def test_verbs_agree_with_their_pronoun(pairs: list[Pair]) -> None:
         goes_red(check_conjugation, [broken])
 
 
-ME, YOU, HE, SHE, WE, THEY = book.PRONOUNS
+ME, YOU, HE, SHE, WE, THEY = pieces.PRONOUNS
 NOUN = {noun.english: noun for noun in lexicon.NOUNS}
 ADJECTIVE = {adjective.english: adjective for adjective in lexicon.ADJECTIVES}
 OTHERS = (lexicon.GO, lexicon.COME, lexicon.LIVE, lexicon.TALK)
 VERB = {verb.english: verb for verb in (*lexicon.ACTIONS, *lexicon.DEEDS, *OTHERS)}
-MY = book.POSSESSIVES[0]
+MY = pieces.POSSESSIVES[0]
 
 
-def the(words: str, determiner: book.Determiner = THE, plural: bool = False) -> Phrase:
+def the(words: str, determiner: pieces.Determiner = THE, plural: bool = False) -> Phrase:
     *adjective, noun = words.split()
-    article = book.choose(determiner, NOUN[noun], plural)
-    return book.build(article, NOUN[noun], plural, ADJECTIVE[adjective[0]] if adjective else None)
+    article = grammar.choose(determiner, NOUN[noun], plural)
+    return grammar.build(article, NOUN[noun], plural, ADJECTIVE[adjective[0]] if adjective else None)
 
 
 def some(words: str, mood: Mood = "statement", plural: bool = False) -> Said:
     *adjective, noun = words.split()
-    article = book.indefinite(NOUN[noun], plural, mood)
-    return book.build(article, NOUN[noun], plural, ADJECTIVE[adjective[0]] if adjective else None).said
+    article = grammar.indefinite(NOUN[noun], plural, mood)
+    return grammar.build(article, NOUN[noun], plural, ADJECTIVE[adjective[0]] if adjective else None).said
 
 
 def by(preposition: Preposition, thing: Phrase) -> Said:
@@ -309,17 +310,17 @@ def by(preposition: Preposition, thing: Phrase) -> Said:
 def says(
     who: Phrase, verb: str, rest: Said = NOTHING, mood: Mood = "statement", whom: Said = NOTHING
 ) -> Pair:
-    return book.finish(book.clause(who, VERB[verb], mood, rest, pronoun=whom), mood == "question")
+    return pieces.finish(grammar.clause(who, VERB[verb], mood, rest, pronoun=whom), mood == "question")
 
 
 def told(who: Phrase, adjective: str, mood: Mood = "statement") -> Pair:
-    return book.finish(book.describe(who, mood, ADJECTIVE[adjective]), mood == "question")
+    return pieces.finish(grammar.describe(who, mood, ADJECTIVE[adjective]), mood == "question")
 
 
-NEIGHBOURS_CAT = book.belong(the("neighbour"), NOUN["cat"])
-RED_CAR = book.belong(the("friend", MY), NOUN["car"], adjective=ADJECTIVE["red"])
-TEACHERS_DOG = book.belong(the("teacher", plural=True), NOUN["dog"])
-CHILDRENS_KEY = book.belong(the("child", plural=True), NOUN["key"])
+NEIGHBOURS_CAT = grammar.belong(the("neighbour"), NOUN["cat"])
+RED_CAR = grammar.belong(the("friend", MY), NOUN["car"], adjective=ADJECTIVE["red"])
+TEACHERS_DOG = grammar.belong(the("teacher", plural=True), NOUN["dog"])
+CHILDRENS_KEY = grammar.belong(the("child", plural=True), NOUN["key"])
 EXAMPLES: list[tuple[Pair, str, str]] = [
     (told(SHE, "tired"), "She is tired.", "Elle est fatiguée."),
     (told(the("girl", plural=True), "happy"), "The girls are happy.", "Les filles sont heureuses."),
@@ -327,8 +328,8 @@ EXAMPLES: list[tuple[Pair, str, str]] = [
     (told(the("hotel", THIS), "beautiful"), "This hotel is beautiful.", "Cet hôtel est beau."),
     (told(YOU, "sick", "question"), "Are you sick?", "Est-ce que tu es malade\u202f?"),
     (told(ME, "Italian", "negation"), "I am not Italian.", "Je ne suis pas italien."),
-    (told(book.refer(the("car")), "old"), "It is old.", "Elle est vieille."),
-    (told(book.refer(the("key", plural=True)), "new"), "They are new.", "Elles sont nouvelles."),
+    (told(grammar.refer(the("car")), "old"), "It is old.", "Elle est vieille."),
+    (told(grammar.refer(the("key", plural=True)), "new"), "They are new.", "Elles sont nouvelles."),
     (says(WE, "eat", some("bread")), "We eat some bread.", "Nous mangeons du pain."),
     (says(SHE, "drink", some("water")), "She drinks some water.", "Elle boit de l'eau."),
     (

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from support import goes_red
 
 from limelight.data.dataset import Reader
-from limelight.data.vocabulary import Characters, Subwords, Words
+from limelight.data.vocabulary import UNSEEN, Characters, Subwords, Words
 from limelight.errors import WrongInput
 
 TEXTS = [
@@ -122,3 +122,10 @@ def test_building_subwords_says_nothing(capfd: pytest.CaptureFixture[str]) -> No
 def test_a_damaged_subword_model_is_refused(model: str) -> None:
     with pytest.raises(WrongInput, match="damaged"):
         Subwords(model=model).encode("cat")
+
+
+def test_a_letter_that_stands_once_in_ten_thousand_is_known() -> None:
+    texts = ["the cat sat on the mat"] * 1000 + ["la fenêtre"]
+    known = Subwords.of(texts, 100)
+    assert known.write(known.encode("fenêtre")) == "fenêtre"
+    assert UNSEEN in known.write(known.encode("fenôtre"))

@@ -157,7 +157,7 @@ def test_the_command_translates_lines_as_a_filter(run: Run) -> None:
     done = command("predict", str(run.path), stdin="one two\n\nthree\n")
     assert (done.returncode, done.stdout) == (0, "deux un\n\ntrois\n")
     several = command("predict", str(run.path), "--n-best", "3", "one two").stdout.splitlines()
-    assert [line.split("\t")[1] for line in several][0] == "deux un"
+    assert several[0].split("\t")[1] == "deux un"
     assert len(several) == 3
     aligned = command("predict", str(run.path), "--alignment", "one two").stdout
     assert aligned.startswith("deux un\t")

@@ -20,6 +20,7 @@ from limelight.nn import (
     Encoder,
     EncoderBlock,
     FeedForward,
+    LeanDecoder,
     LearnedPositions,
     MultiHeadAttention,
     Packing,
@@ -89,7 +90,7 @@ def started(decoder: Decoder) -> Callable[[Tensor], Tensor]:
     def step(x: Tensor) -> Tensor:
         return decoder.step(x, cache)
 
-    step.__doc__ = Decoder.step.__doc__
+    step.__doc__ = type(decoder).step.__doc__
     return step
 
 
@@ -141,12 +142,14 @@ CASES: dict[str, tuple[Any, ...]] = {
         Decoder(2, D, H, HIDDEN).forward, floats(B, T, D), floats(B, S, D), mask(B, 1, T), mask(B, 1, S),
     ),
     "Decoder.step": (started(Decoder(2, D, H, HIDDEN)), floats(B, T, D)),
+    "LeanDecoder.step": (started(LeanDecoder(Decoder(2, D, H, HIDDEN))), floats(B, D)),
     "PatchEmbedding.forward": (PatchEmbedding(7, 2, D).forward, floats(B, 7, 6, 10)),
 }  # fmt: skip
 
 # What takes or gives something else than tensors; each has a test of its own in its file.
-OTHER = {"Decoder.start", "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
-         "Tap.watching", "MultiHeadAttention.extra_repr"}  # fmt: skip
+OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.reorder", "Cache.append", "Cache.reorder",
+         "DecoderCache.reorder", "KeyValues.reordered", "Tap.watching",
+         "MultiHeadAttention.extra_repr"}  # fmt: skip
 
 
 def public_tensor_functions() -> Iterator[str]:

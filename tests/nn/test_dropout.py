@@ -76,5 +76,5 @@ def test_the_type_stays(dtype: torch.dtype) -> None:
 
 
 def test_a_share_of_one_is_refused() -> None:
-    with pytest.raises(WrongInput, match="dropout is 1.0"):
+    with pytest.raises(WrongInput, match=r"dropout is 1\.0"):
         Dropout(1.0)

@@ -13,16 +13,37 @@ A sentence is built of pieces that say the same in both languages. Pieces hold w
 elision and contraction are left to the end, where neighbours are known ("de l'ami").
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Literal
 
 import torch
 from pydantic import Field
 
 from limelight.config import Config
 from limelight.data.dataset import SPLITS
+from limelight.data.grammar import (
+    BEINGS,
+    HUMANS,
+    SOMEBODY,
+    anyone,
+    build,
+    clause,
+    describe,
+    fitting,
+    indefinite,
+    known,
+    place,
+    refer,
+    refer_as_object,
+    some_adjective,
+    someone,
+    something,
+    somewhere,
+    timed,
+    timing,
+    unknown,
+)
 from limelight.data.lexicon import (
     ACTIONS,
     AT,
@@ -36,113 +57,35 @@ from limelight.data.lexicon import (
     IN,
     LIVE,
     NOUNS,
-    OWNED,
     PEOPLE,
     PREPOSITIONS,
     SIGHTS,
     TALK,
     TO,
     WORK,
-    Adjective,
-    Noun,
-    Preposition,
-    Verb,
     adjectives_of,
     nouns,
+)
+from limelight.data.pieces import (
+    AND,
+    BUT,
+    HER,
+    HIM,
+    JOINTS,
+    MOODS,
+    NOTHING,
+    PRONOUNS,
+    STATES,
+    THEM,
+    Dice,
+    Mood,
+    Said,
+    finish,
 )
 from limelight.data.sentences import Pair, Sentences
 from limelight.errors import WrongInput
 from limelight.randomness import generator
 
-Mood = Literal["statement", "negation", "question"]
-T = TypeVar("T")
-
-
-class Dice:
-    """Random choices. Numbers are drawn in blocks, because torch is slow at single ones."""
-
-    def __init__(self, draw: torch.Generator) -> None:
-        self.draw = draw
-        self.numbers: list[int] = []
-
-    def number(self) -> int:
-        if not self.numbers:
-            self.numbers = torch.randint(2**31, (65_536,), generator=self.draw).tolist()
-        return self.numbers.pop()
-
-    def pick(self, choices: Sequence[T]) -> T:
-        return choices[self.number() % len(choices)]
-
-    def chance(self, percent: int) -> bool:
-        return self.number() % 100 < percent
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A piece of a sentence in both languages."""
-
-    english: str = ""
-    french: str = ""
-
-    def __add__(self, other: "Said") -> "Said":
-        return Said(f"{self.english} {other.english}", f"{self.french} {other.french}")
-
-
-NOTHING = Said()
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """A noun with what belongs to it, or a pronoun."""
-
-    said: Said
-    person: int  # je, tu, il, nous, ils
-    feminine: bool = False
-    noun: Noun | None = None
-    adjective: Adjective | None = None
-
-    @property
-    def plural(self) -> bool:
-        return self.person > 2
-
-
-PRONOUNS = (
-    Phrase(Said("I", "je"), 0),
-    Phrase(Said("you", "tu"), 1),
-    Phrase(Said("he", "il"), 2),
-    Phrase(Said("she", "elle"), 2, feminine=True),
-    Phrase(Said("we", "nous"), 3),
-    Phrase(Said("they", "ils"), 4),
-)
-HIM, HER, THEM = Said("him", "le"), Said("her", "la"), Said("them", "les")
-
-# English in the singular and the plural; French masculine, feminine and plural.
-Determiner = tuple[str, str, str, str, str]
-THE: Determiner = ("the", "the", "le", "la", "les")
-THIS: Determiner = ("this", "these", "ce", "cette", "ces")
-POSSESSIVES: tuple[Determiner, ...] = (
-    ("my", "my", "mon", "ma", "mes"),
-    ("your", "your", "ton", "ta", "tes"),
-    ("his", "his", "son", "sa", "ses"),
-    ("her", "her", "son", "sa", "ses"),
-)
-
-HABITS = (
-    Said("every day", "tous les jours"),
-    Said("in the morning", "le matin"),
-    Said("in the evening", "le soir"),
-    Said("on Sundays", "le dimanche"),
-    Said("on Mondays", "le lundi"),
-)
-STATES = (Said("today", "aujourd'hui"), Said("now", "maintenant"), Said("this evening", "ce soir"))
-HOW_OFTEN = (Said("often", "souvent"), Said("always", "toujours"), Said("sometimes", "parfois"))
-
-AND, BUT, COMMA = Said("and", "et"), Said(", but", ", mais"), Said(",", ",")
-JOINTS: tuple[tuple[Said, Mood], ...] = ((AND, "statement"), (BUT, "negation"))
-MOODS: tuple[Mood, ...] = (*("statement",) * 6, *("negation",) * 2, *("question",) * 2)
-
-HUMANS, BEINGS = nouns(PEOPLE), nouns(f"{PEOPLE} animal")
-(SOMEBODY,) = nouns("brother")  # what can be said of him can be said of everybody
 MOVABLE = frozenset(nouns(f"{PEOPLE} animal thing clothes text food drink money"))
 LOST = nouns(f"{PEOPLE} animal thing vehicle clothes text food drink money spot garden kitchen park")
 # Places and a few more are seldom the object of a verb: here they count five times.
@@ -160,250 +103,6 @@ SEQUELS = (
     *(("see", AND, "help"), ("see", AND, "take"), ("buy", AND, "eat"), ("take", AND, "eat")),
     *(("buy", AND, "drink"), ("take", AND, "drink"), ("take", AND, "read"), ("find", AND, "open")),
 )
-
-# Spelling
-
-
-def sounds_open(word: str) -> bool:
-    """Whether it begins with a vowel or a mute h."""
-    return word[0] in "aeiouàâéèêîôûœ" or (word[0] == "h" and not word.startswith("héros"))
-
-
-CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-ELIDED = {"le": "l'", "la": "l'", "je": "j'", "ne": "n'", "de": "d'", "que": "qu'"}
-BEFORE_A_VOWEL = {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
-
-
-def spell_french(words: str) -> str:
-    """Elision and contraction, from the end, so that "de le ami" is "de l'ami" and never "du ami"."""
-    spelled: list[str] = []
-    for word in reversed(words.split()):
-        following = spelled[-1] if spelled else "."
-        if (word, following) in CONTRACTED:
-            spelled[-1] = CONTRACTED[word, following]
-        elif word in ELIDED and sounds_open(following):
-            spelled[-1] = ELIDED[word] + following
-        else:
-            spelled.append(BEFORE_A_VOWEL.get(word, word) if sounds_open(following) else word)
-    return " ".join(reversed(spelled))
-
-
-def spell_english(words: str) -> str:
-    spelled = words.split()
-    for i, word in enumerate(spelled[:-1]):
-        if word == "a" and spelled[i + 1][0] in "aeiouAEIOU":
-            spelled[i] = "an"
-    return " ".join(spelled)
-
-
-def finish(said: Said, asked: bool = False) -> Pair:
-    """A capital letter and a mark; in French, a narrow space that does not break stands before "?"."""
-    english, french = (
-        text.replace(" ,", ",") for text in (spell_english(said.english), spell_french(said.french))
-    )
-    ends = ("?", "\u202f?") if asked else (".", ".")
-    return english[0].upper() + english[1:] + ends[0], french[0].upper() + french[1:] + ends[1]
-
-
-# Nouns with what belongs to them
-
-
-def build(
-    determiner: Said, noun: Noun, plural: bool = False, adjective: Adjective | None = None, owner: str = ""
-) -> Phrase:
-    """What agrees with a noun. `owner` is what French says after it where English says it before."""
-    english, french = noun.forms(plural)
-    article = determiner.french
-    if adjective is not None:
-        english = f"{adjective.english} {english}"
-        agreed = adjective.agree(noun.feminine, plural)
-        if not adjective.before:
-            french = f"{french} {agreed}"
-        else:
-            if not plural and not noun.feminine and sounds_open(french):
-                agreed = adjective.before
-            article = "de" if article == "de les" else article
-            french = f"{agreed} {french}"
-    said = Said(f"{determiner.english} {english}", f"{article} {french} {owner}")
-    return Phrase(said, 4 if plural else 2, noun.feminine, noun, adjective)
-
-
-def choose(determiner: Determiner, noun: Noun, plural: bool) -> Said:
-    return Said(determiner[plural], determiner[4] if plural else determiner[2 + noun.feminine])
-
-
-def indefinite(noun: Noun, plural: bool, mood: Mood) -> Said:
-    """A and some; any in questions and, with "de" alone, in negations."""
-    one = bool(noun.english_plural) and not plural
-    english = "a" if one else "some" if mood == "statement" else "any"
-    if mood == "negation":
-        return Said(english, "de")
-    if one:
-        return Said(english, "une" if noun.feminine else "un")
-    return Said(english, "de les" if plural else "de la" if noun.feminine else "de le")
-
-
-def some_number(dice: Dice, noun: Noun) -> bool:
-    return bool(noun.english_plural) and dice.chance(45)
-
-
-def some_adjective(dice: Dice, noun: Noun) -> Adjective | None:
-    """There is one father: which one it is needs no saying."""
-    fitting = adjectives_of(noun) if noun.english_plural or noun.kind != "kin" else ()
-    return dice.pick(fitting) if fitting and dice.chance(35) else None
-
-
-def determiners(noun: Noun, shown: bool = False) -> tuple[Determiner, ...]:
-    """What is `shown` already is not "this" once more."""
-    if noun.kind == "kin":
-        return POSSESSIVES
-    owners = POSSESSIVES if noun in OWNED else ()
-    return (THE, THE, *owners) if shown else (THE, THE, THIS, *owners)
-
-
-def belong(owner: Phrase, noun: Noun, plural: bool = False, adjective: Adjective | None = None) -> Phrase:
-    """My friend's red car. La voiture rouge de mon ami."""
-    english, french = owner.said.english, owner.said.french
-    mark = "'" if owner.plural and english.endswith("s") else "'s"
-    article = choose(THE, noun, plural).french
-    return build(Said(english + mark, article), noun, plural, adjective, f"de {french}")
-
-
-def known(dice: Dice, noun: Noun, plain: bool = False, shown: bool = False) -> Phrase:
-    """The cat, this cat, my cat, my friend's cat; `plain`: without an adjective."""
-    plural, adjective = some_number(dice, noun), None if plain else some_adjective(dice, noun)
-    if noun in OWNED and dice.chance(15):
-        owner = dice.pick([person for person in HUMANS if person != noun])
-        many = some_number(dice, owner)
-        theirs = build(choose(dice.pick(determiners(owner, shown)), owner, many), owner, many)
-        return belong(theirs, noun, plural, adjective)
-    return build(choose(dice.pick(determiners(noun, shown)), noun, plural), noun, plural, adjective)
-
-
-def unknown(dice: Dice, noun: Noun, mood: Mood) -> Phrase:
-    """A cat, some cats, some milk."""
-    plural = some_number(dice, noun)
-    return build(indefinite(noun, plural, mood), noun, plural, some_adjective(dice, noun))
-
-
-def something(dice: Dice, verb: Verb, mood: Mood, among: Sequence[Noun] = ()) -> Phrase:
-    """What a verb is done to."""
-    noun = dice.pick(among or verb.objects)
-    if verb.definite or noun.kind == "kin" or dice.chance(50):
-        return known(dice, noun)
-    return unknown(dice, noun, mood)
-
-
-def anyone(dice: Dice, mood: Mood) -> Phrase:
-    """A pronoun. Nobody asks what he does himself."""
-    return dice.pick(PRONOUNS[1:] if mood == "question" else PRONOUNS)
-
-
-def someone(dice: Dice, mood: Mood, animals: bool = False) -> Phrase:
-    """Who does something. Nobody asks or denies that somebody unknown does it."""
-    if dice.chance(50):
-        return anyone(dice, mood)
-    noun = dice.pick(BEINGS if animals else HUMANS)
-    if mood == "statement" and noun.kind != "kin" and dice.chance(25):
-        return unknown(dice, noun, mood)
-    return known(dice, noun)
-
-
-# Clauses
-
-
-def clause(
-    subject: Phrase, verb: Verb, mood: Mood, rest: Said, often: Said = NOTHING, pronoun: Said = NOTHING
-) -> Said:
-    """`often` stands beside the verb; `pronoun` after it in English, before it in French."""
-    form = verb.french[subject.person]
-    core = f"ne {pronoun.french} {form} pas" if mood == "negation" else f"{pronoun.french} {form}"
-    opening = "est-ce que" if mood == "question" else ""
-    return Said(
-        f"{english_verb(subject, verb, mood, often.english)} {pronoun.english} {rest.english}",
-        f"{opening} {subject.said.french} {core} {often.french} {rest.french}",
-    )
-
-
-def english_verb(subject: Phrase, verb: Verb, mood: Mood, often: str) -> str:
-    """With its subject: English asks and denies with "do", but not of "be"."""
-    who = subject.said.english
-    if verb is BE:
-        be = ("am", "are", "is", "are", "are")[subject.person]
-        parts = {"statement": f"{who} {be}", "negation": f"{who} {be} not", "question": f"{be} {who}"}
-        return f"{parts[mood]} {often}"
-    third = subject.person == 2
-    if mood == "statement":
-        return f"{who} {often} {verb.english_third if third else verb.english}"
-    do = "does" if third else "do"
-    helped = f"{who} {do} not" if mood == "negation" else f"{do} {who}"
-    return f"{helped} {often} {verb.english}"
-
-
-def place(dice: Dice, preposition: Preposition, beside: Noun | None = None) -> Said:
-    """Somewhere known. Who is "at" a place is not at "this" place: that would be "dans" in French."""
-    noun = dice.pick([landmark for landmark in preposition.landmarks if landmark != beside])
-    choices = (THE, THE, *POSSESSIVES) if noun in OWNED else (THE,)
-    if preposition.french != "à":
-        choices += (THIS,)
-    landmark = build(choose(dice.pick(choices), noun, False), noun)
-    return Said(preposition.english, preposition.french) + landmark.said
-
-
-def timing(dice: Dice, mood: Mood) -> tuple[Said, Said]:
-    """How often, when, or neither: nobody sometimes does a thing every day."""
-    if mood == "statement" and dice.chance(15):
-        return dice.pick(HOW_OFTEN), NOTHING
-    return NOTHING, dice.pick(HABITS) if dice.chance(25) else NOTHING
-
-
-def timed(dice: Dice, said: Said, when: Said, mood: Mood) -> Said:
-    """With the time at the end or, in some statements, in front."""
-    in_front = when is not NOTHING and mood == "statement" and dice.chance(30)
-    return when + COMMA + said if in_front else said + when
-
-
-def somewhere(dice: Dice, percent: int) -> Said:
-    return place(dice, dice.pick((AT, IN))) if dice.chance(percent) else NOTHING
-
-
-def fitting(subject: Phrase, *taken: Adjective | None) -> list[Adjective]:
-    """What can be said of it with "is", and has not been said."""
-    groups = {adjective.group for adjective in (subject.adjective, *taken) if adjective is not None}
-    return [
-        adjective
-        for adjective in adjectives_of(subject.noun or SOMEBODY)
-        if adjective.alone and adjective.group not in groups
-    ]
-
-
-def describe(
-    subject: Phrase, mood: Mood, adjective: Adjective, when: Said = NOTHING, often: Said = NOTHING
-) -> Said:
-    agreed = Said(adjective.english, adjective.agree(subject.feminine, subject.plural))
-    return clause(subject, BE, mood, agreed + when, often)
-
-
-def refer(phrase: Phrase) -> Phrase:
-    """The pronoun for a noun before it in the sentence."""
-    if phrase.plural:
-        said = Said("they", "elles" if phrase.feminine else "ils")
-    elif phrase.noun in HUMANS:
-        said = Said("she", "elle") if phrase.feminine else Said("he", "il")
-    else:
-        said = Said("it", "elle" if phrase.feminine else "il")
-    return Phrase(said, phrase.person, phrase.feminine, phrase.noun)
-
-
-def refer_as_object(phrase: Phrase) -> Said:
-    if phrase.plural:
-        return THEM
-    if phrase.noun in HUMANS:
-        return HER if phrase.feminine else HIM
-    return Said("it", "la" if phrase.feminine else "le")
-
-
-# Kinds of sentences
 
 
 def described(dice: Dice) -> Pair:
@@ -592,6 +291,9 @@ def draw_distinct(draw: Callable[[Dice], Pair], count: int, dice: Dice) -> list[
     return list(found.items())[:count]
 
 
+EXAMPLE = "She does not wear her red shirt."  # words cross, and "not" is said twice
+
+
 class Phrasebook(Config):
     """Sentences of our own grammar. No English sentence stands twice, in one split or in two."""
 
@@ -607,4 +309,4 @@ class Phrasebook(Config):
         # What is likely came first: in that order, training would have the short sentences.
         pairs = (found[i] for i in torch.randperm(len(found), generator=draw).tolist())
         splits = {name: list(islice(pairs, size)) for name, size in zip(SPLITS, sizes, strict=True)}
-        return Sentences(splits, (f"{sum(sizes):,} sentence pairs of the phrasebook",))
+        return Sentences(splits, (f"{sum(sizes):,} sentence pairs of the phrasebook",), EXAMPLE)

@@ -25,6 +25,7 @@ class Sentences:
 
     splits: dict[str, list[Pair]]
     notes: tuple[str, ...] = ()
+    example: str = ""  # a source sentence worth looking at, where one is known
 
 
 class Language(Config):
@@ -92,6 +93,7 @@ class PairData:
     source: Language
     target: Language
     notes: tuple[str, ...] = ()
+    example: str = ""
 
     @staticmethod
     def of(sentences: Sentences, config: VocabularyConfig) -> "PairData":
@@ -107,7 +109,8 @@ class PairData:
         note = (
             f"{sizes}, shared" if config.shared else f"{sizes} of the source, {target.size:,} of the target"
         )
-        return PairData(sentences.splits, splits, source, target, (*sentences.notes, note))
+        notes = (*sentences.notes, note)
+        return PairData(sentences.splits, splits, source, target, notes, sentences.example)
 
     @cached_property
     def digest(self) -> str:

@@ -121,6 +121,7 @@ class Subwords(Config):
         if not any(text.strip() for text in texts):
             raise WrongInput("the texts are empty; a vocabulary is built from at least one word")
         written = io.BytesIO()
+        few = 2 * len(set().union(*texts)) <= size
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(texts),
@@ -128,6 +129,8 @@ class Subwords(Config):
                 model_type="bpe",
                 vocab_size=size,
                 hard_vocab_limit=False,
+                # A rare letter is known, unless there are so many that they would leave no room for words.
+                character_coverage=1.0 if few else 0.9995,
                 # One thread and every sentence in its order: nothing is left to chance, so no seed is needed.
                 num_threads=1,
                 input_sentence_size=0,

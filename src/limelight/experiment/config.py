@@ -48,10 +48,10 @@ class Experiment(Config):
 def recipes() -> dict[str, str]:
     """Name -> what it is about, of each recipe of the package."""
     folder = files("limelight.recipes")
-    names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".toml"))
-    return {
-        name.removesuffix(".toml"): _parse(folder.joinpath(name).read_text(), name)["about"] for name in names
+    found = {
+        path.name.removesuffix(".toml"): path for path in folder.iterdir() if path.name.endswith(".toml")
     }
+    return {name: _parse(found[name].read_text(), f"{name}.toml")["about"] for name in sorted(found)}
 
 
 def experiment(

@@ -21,6 +21,7 @@ from limelight.training.distributed import World, joined
 from limelight.training.folder import RunFolder
 from limelight.training.lock import locked
 from limelight.training.loop import Progress, Trainer
+from limelight.training.memory import keep_memory
 from limelight.training.progress import Watcher
 
 
@@ -47,6 +48,7 @@ def train(
     again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
     folder = Path(out) if out else again or Path("runs") / wanted.name
     first = os.environ.get("RANK", "0") == "0"
+    keep_memory()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
         task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
@@ -68,16 +70,20 @@ def train(
                 )
                 for note in task.notes:
                     trainer.watcher.note(note)
-                if resume:
-                    trainer.resume(inexact=inexact)
-                if first:
-                    files.replace(folder / FILE, wanted.to_toml().encode())
-                progress = trainer.fit()
+                progress = _fit(trainer, wanted, resume, inexact)
             if not first:
                 return None
             run = open_run(folder, device=device, task=task)
             _finish(run, progress)
             return run
+
+
+def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> Progress:
+    if resume:
+        trainer.resume(inexact=inexact)
+    if trainer.world.first:
+        files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
+    return trainer.fit()
 
 
 def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:

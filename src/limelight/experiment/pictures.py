@@ -48,9 +48,9 @@ def _labelled(run: Run, task: SequenceTask) -> tuple[list[Tensor], list[str], li
 
 
 def _translated(run: Run, task: Translate) -> tuple[list[Tensor], list[str], list[str]]:
-    """Cross-attention over the translation whose words cross most, of the first ones."""
-    lines = [source for source, _ in task.data.texts[run.held_out] if len(source.split()) <= READABLE // 4]
-    lines = lines[:TRIED] or [task.sample(run.held_out)]
+    """Cross-attention over the data's example, or over the translation whose words cross most, of the first."""
+    short = [source for source, _ in task.data.texts[run.held_out] if len(source.split()) <= READABLE // 4]
+    lines = [task.data.example] if task.data.example else short[:TRIED] or [task.sample(run.held_out)]
     answers = run.predict(lines, alignment=True)
     line, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
     source, target = task.source.encode(line), task.target.encode(answer.text)

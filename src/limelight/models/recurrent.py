@@ -34,10 +34,14 @@ class RecurrentState:
     mask: Tensor | None  # (B, 1, S)
     hidden: Tensor  # (depth, B, D)
 
-    def reorder(self, index: Tensor) -> None:
-        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave."""
-        self.memory, self.keys = self.memory.index_select(0, index), self.keys.index_select(0, index)
-        self.mask = None if self.mask is None else self.mask.index_select(0, index)
+    def reorder(self, index: Tensor, *, sources: bool = True) -> None:
+        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave.
+
+        Without `sources`, each goes on with the source that its row had.
+        """
+        if sources:
+            self.memory, self.keys = self.memory.index_select(0, index), self.keys.index_select(0, index)
+            self.mask = None if self.mask is None else self.mask.index_select(0, index)
         self.hidden = self.hidden.index_select(1, index)
 
 
@@ -109,6 +113,9 @@ class Recurrent(nn.Module):
         embedded_B1E = self.dropout(self.target_embedding(tokens)).unsqueeze(1)
         seen = self._look(embedded_B1E, state)
         return self._say(torch.cat((seen, embedded_B1E), -1).squeeze(1))
+
+    def writer(self) -> "Recurrent":
+        return self
 
     def _look(self, embedded: Tensor, state: RecurrentState) -> Tensor:
         """(B, 1, E) -> (B, 1, D + M), the hidden state and the context; moves the state on by one token"""

@@ -32,6 +32,7 @@ from limelight.nn.blocks import DecoderBlock, EncoderBlock
 from limelight.nn.cache import Cache, DecoderCache, KeyValues
 from limelight.nn.dropout import Dropout, dropout
 from limelight.nn.feedforward import FeedForward
+from limelight.nn.lean import LeanCache, LeanDecoder
 from limelight.nn.loss import cross_entropy
 from limelight.nn.masks import causal_mask, padding_mask
 from limelight.nn.multihead import MultiHeadAttention
@@ -52,6 +53,8 @@ __all__ = [
     "EncoderBlock",
     "FeedForward",
     "KeyValues",
+    "LeanCache",
+    "LeanDecoder",
     "LearnedPositions",
     "MultiHeadAttention",
     "Packing",

@@ -77,11 +77,15 @@ class DecoderCache:
         """How many positions were decoded: the position of the next token."""
         return self.decoded[0].length
 
-    def reorder(self, index: Tensor) -> None:
-        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave."""
-        self.memories = [memory.reordered(index) for memory in self.memories]
-        if self.memory_mask is not None:
-            self.memory_mask = self.memory_mask.index_select(0, index)
+    def reorder(self, index: Tensor, *, sources: bool = True) -> None:
+        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave.
+
+        Without `sources`, each goes on with the source that its row had, as beams of one sentence do.
+        """
+        if sources:
+            self.memories = [memory.reordered(index) for memory in self.memories]
+            if self.memory_mask is not None:
+                self.memory_mask = self.memory_mask.index_select(0, index)
         for cache in self.decoded:
             cache.reorder(index)
 

@@ -20,7 +20,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> tu
     """
     if logits.dim() != 2 or targets.shape != logits.shape[:1]:
         raise wrong("targets", f"of shape {tuple(targets.shape)}", f"one a row of {tuple(logits.shape)}")
-    return _CrossEntropy.apply(logits, targets, smoothing)
+    return _CrossEntropy.apply(logits, targets, smoothing)  # type: ignore[no-untyped-call]
 
 
 class _CrossEntropy(torch.autograd.Function):

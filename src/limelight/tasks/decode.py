@@ -19,7 +19,11 @@ class Writer(Protocol):
     longest: int | None  # tokens that it can read or write; None: any number
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> Any:
-        """(B, S), (B) -> a state, which has `reorder(index)`"""
+        """(B, S), (B) -> a state
+
+        Its `reorder(index, sources=...)` keeps the sentences that `index` names; without `sources`, each
+        row goes on with the source that it had.
+        """
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(B) -> (B, V)"""
@@ -188,7 +192,8 @@ def beam_search(model: Writer, sources: Sources, width: int, penalty: float) -> 
                 origins += [place * rows + beam for beam in came_from]
         going = [beams for beams in going if not beams.done]
         if going:
-            state.reorder(torch.tensor(origins, device=device))
+            same = len(origins) == len(tokens)  # as many beams of the same sentences
+            state.reorder(torch.tensor(origins, device=device), sources=not same)
             tokens = torch.tensor([h.tokens[-1] for beams in going for h in beams.going], device=device)
             sums_BK = torch.tensor(
                 [[h.log_probability for h in beams.going] for beams in going], device=device

@@ -15,7 +15,9 @@ from limelight.data.pairs import PairFiles
 from limelight.data.phrasebook import Phrasebook
 from limelight.data.ragged import Ragged
 from limelight.data.sentences import Language, PairData, VocabularyConfig
+from limelight.models.recurrent import Recurrent
 from limelight.models.sizes import Sizes
+from limelight.models.transformer import Transformer
 from limelight.nn import cross_entropy, padding_mask
 from limelight.tasks.decode import Hypothesis, Search, Sources, Writer, decode
 from limelight.tasks.examples import ExamplesTask
@@ -128,7 +130,7 @@ class Translate(ExamplesTask[PairData]):
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
         """Sentences of similar length are written together; what comes out is in the order of the rows."""
         device = next(model.eval().parameters()).device
-        writer = cast(Writer, model)
+        writer: Writer = cast(Transformer | Recurrent, model).writer()
         found: dict[int, list[Hypothesis]] = {}
         for index in even_batches(rows.lengths, TOGETHER):
             tokens, lengths = rows.pad(index)
