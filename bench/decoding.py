@@ -8,11 +8,13 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, product
+from operator import eq
 from pathlib import Path
 
 import ctranslate2
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationConfig, MarianMTModel
 
 from bench.ctranslate import translator, word
@@ -25,22 +27,34 @@ from limelight.tasks.decode import Search, Sources, Writer, decode
 
 CONFIG = TransformerConfig(width=256, hidden=1024, heads=8, encoder_depth=3, decoder_depth=3, tied="all")
 VOCABULARY, NEW = 8000, 20
+WAYS = {"greedy": 1, "beam 4": 4}
+COMPARED, ALONE = 50, 20  # sentences that are compared, together and one at a time
+TURN = 4  # sentences of a turn, where they are written one at a time
+UNCACHED, INT8 = "uncached", "CTranslate2 int8"
 
-Write = Callable[[list[Tensor], int], list[list[int]]]
+Write = Callable[[], list[list[int]]]
+Prepare = Callable[[list[Tensor], int], Write]  # sources and how many beams
 
 
+@torch.no_grad()
 def model() -> Transformer:
-    """With weights that write all sorts of tokens, and never the end mark."""
-    ours = CONFIG.build(Sizes(outputs=VOCABULARY, vocabulary=VOCABULARY, longest=64, shared=True)).eval()
-    with torch.no_grad():
-        for name, parameter in ours.named_parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn_like(parameter), alpha=0.1)
-        last = ours.decoder.blocks[-1].feedforward_residual.norm
-        # Only the end mark has the first column, where all that comes out is the same number.
-        last.weight[0], last.bias[0] = 0, 2
-        ours.target_embedding.weight[:, 0] = 0
-        ours.target_embedding.weight[END, 0] = -1e4
+    """Weights that write many different tokens, though nobody trained them, and never the end mark."""
+    sizes = Sizes(outputs=VOCABULARY, vocabulary=VOCABULARY, longest=64, shared=True)
+    ours = CONFIG.build(sizes).eval()
+    for name, parameter in ours.named_parameters():
+        if parameter.dim() == 1:
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+        elif name.startswith("decoder") and "feedforward" in name:
+            parameter.mul_(4)  # else a token is followed by itself
+    memory, _ = ours.read(torch.randint(VOCABULARY, (64, 14)))
+    target_BTD = ours.target_embedding(torch.randint(VOCABULARY, (64, NEW))) * ours.scale
+    last = ours.decoder.blocks[-1].feedforward_residual.norm
+    # What all outputs have in common goes: else every sentence is the same.
+    last.bias.sub_(ours.decoder(ours.target_positions(target_BTD), memory).mean((0, 1)))
+    # The first column is the same number in every output, and only the end mark has it.
+    last.weight[0], last.bias[0] = 0, 2
+    ours.target_embedding.weight[:, 0] = 0
+    ours.target_embedding.weight[END, 0] = -1e4
     return ours
 
 
@@ -75,10 +89,110 @@ class Uncached:
         return logits_NV.unflatten(0, state.written.shape)[:, -1]
 
 
-def ours(writer: Writer) -> Write:
-    def write(rows: list[Tensor], beam: int) -> list[list[int]]:
-        tokens, lengths = Ragged.of(rows).pad(torch.arange(len(rows)))
-        sources = Sources(tokens, lengths, [NEW + 1] * len(rows), BEGIN, END)
-        return [found[0].tokens for found in decode(writer, sources, Search(beam=beam))]
+def padded(rows: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+    return Ragged.of(rows).pad(torch.arange(len(rows)), PAD)
 
-    return write
+
+def ours(writer: Writer) -> Prepare:
+    def prepare(rows: list[Tensor], beam: int) -> Write:
+        sources = Sources(*padded(rows), [NEW + 1] * len(rows), BEGIN, END)
+        search = Search(beam=beam)
+        return lambda: [found[0].tokens for found in decode(writer, sources, search)]
+
+    return prepare
+
+
+def hugging_face(theirs: MarianMTModel) -> Prepare:
+    marks = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": BEGIN}
+
+    def prepare(rows: list[Tensor], beam: int) -> Write:
+        tokens, lengths = padded(rows)
+        real = torch.ones_like(tokens)
+        if lengths is not None:
+            real = (torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)).long()
+        way = GenerationConfig(num_beams=beam, max_new_tokens=NEW, do_sample=False, use_cache=True, **marks)
+        return lambda: theirs.generate(tokens, attention_mask=real, generation_config=way)[:, 1:].tolist()
+
+    return prepare
+
+
+def ctranslate(theirs: ctranslate2.Translator) -> Prepare:
+    tokens = {word(token): token for token in range(VOCABULARY)}
+
+    def prepare(rows: list[Tensor], beam: int) -> Write:
+        words = [[word(token) for token in row.tolist()] for row in rows]
+
+        def write() -> list[list[int]]:
+            found = theirs.translate_batch(words, beam_size=beam, max_decoding_length=NEW)
+            return [[tokens[one] for one in result.hypotheses[0]] for result in found]
+
+        return write
+
+    return prepare
+
+
+def contenders(folder: Path) -> dict[str, Prepare]:
+    mine = model()
+    return {
+        "limelight": ours(mine.writer()),
+        UNCACHED: ours(Uncached(mine)),
+        "Hugging Face generate": hugging_face(marian(CONFIG, mine).eval()),
+        "CTranslate2 float32": ctranslate(translator(CONFIG, mine, folder / "float32", "float32")),
+        INT8: ctranslate(translator(CONFIG, mine, folder / "int8", "int8")),
+    }
+
+
+def agreement(prepare: Prepare, rows: list[Tensor], beam: int, reference: list[list[int]]) -> list[str]:
+    """How many sentences are written as in the reference, together and alone."""
+    together = prepare(rows, beam)()
+    alone = [prepare([one], beam)()[0] for one in rows[:ALONE]]
+    same = [sum(map(eq, found, reference)) for found in (together, alone)]
+    return [f"{same[0]}/{len(together)}", f"{same[1]}/{len(alone)}"]
+
+
+def check(prepares: dict[str, Prepare], rows: list[Tensor]) -> None:
+    """Nobody runs who greedily writes other tokens than the reference; eight bits may. With beams only ours
+    must agree: of what counts as the best, each has its own idea."""
+    titles = ("as the uncached", *(f"{way}, {how}" for way in WAYS for how in ("together", "alone")))
+    print(row(*titles), row(*["---"] * len(titles)), sep="\n")
+    reference = {beam: prepares[UNCACHED](rows, beam)() for beam in WAYS.values()}
+    if any(len(tokens) != NEW for found in reference.values() for tokens in found):
+        raise RuntimeError("an end mark was written")
+    for name, prepare in prepares.items():
+        if name == UNCACHED:
+            continue
+        cells = [agreement(prepare, rows, beam, found) for beam, found in reference.items()]
+        print(row(name, *chain(*cells)), flush=True)
+        bound = cells if name == "limelight" else [] if name == INT8 else cells[:1]
+        if any(len(set(cell.split("/"))) > 1 for cell in chain(*bound)):
+            raise RuntimeError(f"{name} writes other tokens than the uncached reference")
+
+
+def turns(prepares: dict[str, Prepare], rows: list[Tensor], beam: int, batch: int) -> dict[str, Contender]:
+    pieces = [rows[i : i + batch] for i in range(0, TURN if batch == 1 else batch, batch)]
+
+    def turn(prepare: Prepare) -> Contender:
+        writes = [prepare(piece, beam) for piece in pieces]
+        return lambda: [write() for write in writes]
+
+    # The uncached takes too long at more than one sentence.
+    return {name: turn(prepare) for name, prepare in prepares.items() if batch == 1 or name != UNCACHED}
+
+
+def main(seconds: float) -> None:
+    torch.manual_seed(1)
+    print(f"\n## Writing translations of {NEW} tokens\n\n{machine()}\n")
+    lengths = (14 + 3 * torch.randn(64)).round().clamp(5, 25).long()
+    rows = [torch.randint(END + 1, VOCABULARY, (length,)) for length in lengths.tolist()]
+    with tempfile.TemporaryDirectory() as folder:
+        prepares = contenders(Path(folder))
+        check(prepares, rows[:COMPARED])
+        names = [name for name in prepares if name != "limelight"]
+        titles = ("", "ours, sentences/s", "rounds", *names)
+        print("", row(*titles), row(*["---"] * len(titles)), sep="\n")
+        for batch, (way, beam) in product((1, 64), WAYS.items()):
+            times = take_turns(turns(prepares, rows, beam, batch), seconds)
+            mine = times.pop("limelight")
+            speed = f"{(TURN if batch == 1 else batch) / statistics.median(mine):.1f}"
+            ratios = [ratio(times[name], mine) if name in times else "–" for name in names]
+            print(row(f"{way}, {batch} together", speed, len(mine), *ratios), flush=True)

@@ -48,7 +48,7 @@ def _labelled(run: Run, task: SequenceTask) -> tuple[list[Tensor], list[str], li
 
 
 def _translated(run: Run, task: Translate) -> tuple[list[Tensor], list[str], list[str]]:
-    """Cross-attention over the data's example, or over the translation whose words cross most, of the first."""
+    """Cross-attention over the data's example, or over that of some translations whose words cross most."""
     short = [source for source, _ in task.data.texts[run.held_out] if len(source.split()) <= READABLE // 4]
     lines = [task.data.example] if task.data.example else short[:TRIED] or [task.sample(run.held_out)]
     answers = run.predict(lines, alignment=True)

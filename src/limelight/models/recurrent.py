@@ -51,7 +51,7 @@ class Recurrent(nn.Module):
     The query is the decoder's last hidden state; what it finds goes in with the embedding.
     """
 
-    longest = None  # it reads and writes any length
+    longest: int | None = None  # it reads and writes any length
 
     def __init__(self, config: RecurrentConfig, sizes: Sizes) -> None:
         super().__init__()

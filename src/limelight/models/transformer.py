@@ -42,7 +42,9 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
         super().__init__()
         width = config.width
-        self.longest = sizes.longest if config.positions == "learned" else None  # None: any length
+        self.longest: int | None = (
+            sizes.longest if config.positions == "learned" else None
+        )  # None: any length
         self.target_embedding = _embedding(sizes.outputs, width)
         self.source_embedding = (
             self.target_embedding if config.tied == "all" else _embedding(sizes.vocabulary, width)

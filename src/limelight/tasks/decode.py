@@ -116,8 +116,7 @@ def write(model: Writer, sources: Sources, choose: Callable[[Tensor], Tensor]) -
     while not all(done):
         logits_BV = model.step(tokens, state)
         tokens = choose(logits_BV)
-        chosen_B = logits_BV.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        likely = (chosen_B - logits_BV.logsumexp(-1)).tolist()
+        likely = logits_BV.log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1).tolist()
         for row, token, log_probability in zip(rows, tokens.tolist(), likely, strict=True):
             if done[row]:
                 continue
