@@ -158,7 +158,7 @@ def predict(
 
     Example: limelight predict runs/brackets < lines.txt > answers.txt
 
-    Example: limelight predict runs/translate --beam 4 --alignment "The red car is here."
+    Example: limelight predict runs/translate --beam 4 "She does not wear her red shirt."
 
     Parameters
     ----------

@@ -45,11 +45,11 @@ def test_without_sources_a_row_keeps_the_source_that_it_had() -> None:
     memory, x = torch.randn(B, S, D), torch.randn(B, D)
     cache = lean.start(memory, capacity=2)
     lean.step(x, cache)
-    before = [keys.clone() for keys, _ in cache.memories]
+    before = [memory.keys.clone() for memory in cache.memories]
     cache.reorder(torch.tensor([1, 0, 2]), sources=False)
-    assert all(keys.equal(old) for (keys, _), old in zip(cache.memories, before, strict=True))
+    assert all(memory.keys.equal(old) for memory, old in zip(cache.memories, before, strict=True))
     cache.reorder(torch.tensor([1, 0, 2]))
-    assert not any(keys.equal(old) for (keys, _), old in zip(cache.memories, before, strict=True))
+    assert not any(memory.keys.equal(old) for memory, old in zip(cache.memories, before, strict=True))
 
 
 def test_a_full_cache_is_refused() -> None:
