@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from support import HIDDEN, NORMS, B, D, H, S, T, goes_red
+from support import HIDDEN, MANY, NORMS, B, D, H, S, T, goes_red
 from torch import Tensor
 
 from limelight.errors import WrongInput
 from limelight.nn import Decoder, LeanCache, LeanDecoder, padding_mask
+from limelight.nn.lean import OneSource
 
 
 def steps(decoder: Decoder | LeanDecoder, memory: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
@@ -14,10 +15,11 @@ def steps(decoder: Decoder | LeanDecoder, memory: Tensor, mask: Tensor | None, t
     cache = decoder.start(memory, mask, capacity=T)
     found = []
     for place, x_BD in enumerate(target.unbind(1)):
+        index = torch.tensor([2, 0, 2, 1, 1]) % len(memory)
         if place == 3:
-            cache.reorder(torch.tensor([2, 0, 2, 1, 1]))
+            cache.reorder(index)
         if place >= 3:
-            x_BD = x_BD[[2, 0, 2, 1, 1]]
+            x_BD = x_BD[index]
         lean = isinstance(cache, LeanCache)
         found.append(decoder.step(x_BD, cache) if lean else decoder.step(x_BD.unsqueeze(1), cache).squeeze(1))
     return torch.cat(found)
@@ -37,6 +39,25 @@ def test_its_steps_are_those_of_the_decoder(norm: str, padded: bool) -> None:
     torch.testing.assert_close(steps(LeanDecoder(decoder), memory, mask, target), expected)
     other = padding_mask([S, 3, 5])
     goes_red(torch.testing.assert_close, steps(LeanDecoder(decoder), memory, other, target), expected)
+
+
+@NORMS
+@pytest.mark.parametrize("length", [S, MANY], ids=["short", "long"])
+@torch.no_grad()
+def test_beams_of_one_source_go_on_as_the_decoders_do(norm: str, length: int) -> None:
+    torch.manual_seed(1)
+    decoder = Decoder(2, D, H, HIDDEN, norm=norm).eval()
+    for parameter in decoder.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.1)
+    memory, target = torch.randn(1, length, D), torch.randn(1, T, D)
+    lean = LeanDecoder(decoder)
+    assert isinstance(lean.start(memory, capacity=T).memories[0], OneSource) is (length == S)
+    torch.testing.assert_close(steps(lean, memory, None, target), steps(decoder, memory, None, target))
+    goes_red(
+        torch.testing.assert_close,
+        steps(lean, memory.flip(2), None, target),
+        steps(decoder, memory, None, target),
+    )
 
 
 @torch.no_grad()

@@ -65,3 +65,18 @@ def test_matrices_of_one_shape_are_moved_each_by_its_own_gradient() -> None:
         way = before[name] - model.get_parameter(name).detach()
         expected = 0.01 * 0.2 * 11**0.5 * orthogonalise(gradient.unsqueeze(0))[0]
         torch.testing.assert_close(way, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_average_is_the_mean_of_the_weights_that_there_were() -> None:
+    model = small()
+    optimiser = Optimiser(model, 0.0, average=0.9)
+    weight = model.get_parameter("1.weight")
+    expected = weight.detach().clone()
+    for step in range(1, 31):
+        moved(model, optimiser, 0.01)
+        expected += (weight.detach() - expected) * (1 - min(0.9, (1 + step) / (10 + step)))
+    before = weight.detach().clone()
+    with optimiser.averaged():
+        torch.testing.assert_close(weight.detach(), expected)
+        assert not weight.equal(before)
+    assert weight.equal(before)

@@ -116,3 +116,14 @@ def test_a_batch_in_pieces_has_the_same_gradient(pieces: int, tmp_path: Path) ->
         return flat(parameter.grad for parameter in made.model.parameters())
 
     torch.testing.assert_close(slopes(pieces), slopes(1), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [3, 14, 38])
+def test_with_mean_weights_and_muon_a_resumed_run_ends_with_the_same_bits(step: int, tmp_path: Path) -> None:
+    settings = {"train.average": 0.9, "train.optimiser": "muon"}
+    fit(tmp_path / "whole", **settings)
+    assert fit(tmp_path / "resumed", watcher=StopAt(step), **settings) is None
+    fit(tmp_path / "resumed", resume=True, **settings)
+    assert result(tmp_path / "resumed") == result(tmp_path / "whole")
+    fit(tmp_path / "plain", **{"train.optimiser": "muon"})
+    assert result(tmp_path / "plain") != result(tmp_path / "whole")

@@ -14,37 +14,82 @@ from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.stacks import Decoder
 
 
-class Memory:
-    """What cross-attention reads: keys (n, K, S) and values (n, S, K), n = sources · heads.
+class _Linear:
+    """Several layers that read the same, side by side; `scale` is that of the first."""
+
+    def __init__(self, *layers: nn.Linear, scale: float = 1.0) -> None:
+        weights, biases = [], []
+        for number, layer in enumerate(layers):
+            bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
+            weights.append(layer.weight * (scale if number == 0 else 1.0))
+            biases.append(bias * (scale if number == 0 else 1.0))
+        self.matrix, self.bias = torch.cat(weights).t().contiguous(), torch.cat(biases)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias, x, self.matrix)
+
+
+class Sources:
+    """Cross-attention to several sources: keys (n, K, S) and values (n, S, K), n = sources · heads.
 
     The rows of a batch that read one source stand together and share it, as beams do. `hidden` (n, 1, S) is
     -inf where a source has no token; None where all have as many.
     """
 
-    def __init__(self, keys: Tensor, values: Tensor, hidden: Tensor | None) -> None:
+    def __init__(
+        self, query: _Linear, output: _Linear, keys: Tensor, values: Tensor, hidden: Tensor | None, heads: int
+    ) -> None:
+        self.query, self.output, self.heads = query, output, heads
         self.keys, self.values, self.hidden = keys, values, hidden
 
-    def attend(self, queries: Tensor, heads: int) -> Tensor:
-        """(B, D) -> (B, D), of queries that were scaled"""
-        sources = len(self.keys) // heads
-        rows = len(queries) // sources
-        q_nrK = queries.view(sources, rows, heads, -1).transpose(1, 2).reshape(len(self.keys), rows, -1)
+    def attend(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)"""
+        sources = len(self.keys) // self.heads
+        rows = len(x) // sources
+        q_nrK = self.query(x).view(sources, rows, self.heads, -1).transpose(1, 2).flatten(0, 1)
         scores = torch.bmm(q_nrK, self.keys)
         if self.hidden is not None:
             scores += self.hidden
         mixed_nrK = torch.bmm(scores.softmax(-1), self.values)
-        return mixed_nrK.view(sources, heads, rows, -1).transpose(1, 2).reshape(queries.shape)
+        return self.output(mixed_nrK.view(sources, self.heads, rows, -1).transpose(1, 2).reshape(x.shape))
 
-    def reordered(self, sources: Tensor, heads: int) -> "Memory":
-        index = _of_heads(sources, heads)
+    def reordered(self, sources: Tensor) -> "Sources":
+        index = _of_heads(sources, self.heads)
         hidden = None if self.hidden is None else self.hidden.index_select(0, index)
-        return Memory(self.keys.index_select(0, index), self.values.index_select(0, index), hidden)
+        keys, values = self.keys.index_select(0, index), self.values.index_select(0, index)
+        return Sources(self.query, self.output, keys, values, hidden, self.heads)
+
+
+class OneSource:
+    """The same where all rows read one source: projections and source become two matrices, before any row.
+
+    x W_q K_hᵀ is x times a matrix (D, S) of each head, and so is what comes after the weights.
+    """
+
+    def __init__(self, query: _Linear, output: _Linear, keys: Tensor, values: Tensor) -> None:
+        """`keys` (H, K, S), `values` (H, S, K)"""
+        self.heads, width = len(keys), len(query.matrix)
+        by_head_HDK = query.matrix.view(width, self.heads, -1).transpose(0, 1)
+        self.score = torch.bmm(by_head_HDK, keys).transpose(0, 1).reshape(width, -1)
+        self.score_bias = torch.bmm(query.bias.view(self.heads, 1, -1), keys).flatten()
+        self.mix = torch.bmm(values, output.matrix.view(self.heads, -1, width)).flatten(0, 1)
+        self.mix_bias = output.bias
+
+    def attend(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)"""
+        scores_BHS = torch.addmm(self.score_bias, x, self.score).view(len(x), self.heads, -1)
+        return torch.addmm(self.mix_bias, scores_BHS.softmax(-1).flatten(1), self.mix)
+
+    def reordered(self, sources: Tensor) -> "OneSource":
+        return self
 
 
 class LeanCache:
     """As `DecoderCache`: the memories, and room for `capacity` positions that each block decoded."""
 
-    def __init__(self, memories: list[Memory], rooms: list[Tensor], batch: int, heads: int) -> None:
+    def __init__(
+        self, memories: list[Sources | OneSource], rooms: list[Tensor], batch: int, heads: int
+    ) -> None:
         self.memories, self.heads = memories, heads
         self.rooms = rooms  # per block (2, capacity, B·H, K): keys and values
         self.batch, self.rows, self.length = batch, 1, 0  # rows that share a source
@@ -67,7 +112,7 @@ class LeanCache:
             even = bool((counts == counts[0]).all())
             self.rows = int(counts[0]) if even else 1
             owners = owners if even else index // self.rows
-            self.memories = [memory.reordered(owners, self.heads) for memory in self.memories]
+            self.memories = [memory.reordered(owners) for memory in self.memories]
         picked = _of_heads(index, self.heads)
         for block, room in enumerate(self.rooms):
             kept = room[:, : self.length].index_select(2, picked)
@@ -99,7 +144,10 @@ class LeanDecoder:
         if plain.memory_mask is not None:
             hidden = torch.zeros_like(plain.memory_mask, dtype=memory.dtype)
             hidden = hidden.masked_fill(~plain.memory_mask, -math.inf).repeat_interleave(heads, 0)
-        memories = [_memory(projected, hidden) for projected in plain.memories]
+        memories = [
+            block.memory(projected, hidden)
+            for block, projected in zip(self.blocks, plain.memories, strict=True)
+        ]
         rooms = [memory.new_empty(2, capacity, batch * heads, width // heads) for _ in self.blocks]
         return LeanCache(memories, rooms, batch, heads)
 
@@ -126,21 +174,6 @@ class _Norm:
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.epsilon)
 
 
-class _Linear:
-    """Several layers that read the same, side by side; `scale` is that of the first."""
-
-    def __init__(self, *layers: nn.Linear, scale: float = 1.0) -> None:
-        weights, biases = [], []
-        for number, layer in enumerate(layers):
-            bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
-            weights.append(layer.weight * (scale if number == 0 else 1.0))
-            biases.append(bias * (scale if number == 0 else 1.0))
-        self.matrix, self.bias = torch.cat(weights).t().contiguous(), torch.cat(biases)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.addmm(self.bias, x, self.matrix)
-
-
 class _Block:
     def __init__(self, block: DecoderBlock) -> None:
         own, cross = block.self_attention, block.cross_attention
@@ -158,10 +191,10 @@ class _Block:
         """(B, D) -> (B, D)"""
         if self.pre:
             x = x + self._own(self.norms[0](x), cache, number)
-            x = x + self._cross(self.norms[1](x), cache, number)
+            x = x + cache.memories[number].attend(self.norms[1](x))
             return x + self._feedforward(self.norms[2](x))
         x = self.norms[0](x + self._own(x, cache, number))
-        x = self.norms[1](x + self._cross(x, cache, number))
+        x = self.norms[1](x + cache.memories[number].attend(x))
         return self.norms[2](x + self._feedforward(x))
 
     def _own(self, x: Tensor, cache: LeanCache, number: int) -> Tensor:
@@ -170,15 +203,21 @@ class _Block:
         weights = torch.bmm(projected[:, 0].reshape(len(keys), 1, -1), keys).softmax(-1)
         return self.own_output(torch.bmm(weights, values).view(x.shape))
 
-    def _cross(self, x: Tensor, cache: LeanCache, number: int) -> Tensor:
-        return self.cross_output(cache.memories[number].attend(self.cross_query(x), self.heads))
+    def memory(self, projected: KeyValues, hidden: Tensor | None) -> Sources | OneSource:
+        """(B, H, S, K) twice, (B·H, 1, S)"""
+        keys, values = projected.keys.flatten(0, 1).mT.contiguous(), projected.values.flatten(0, 1)
+        query, output = self.cross_query, self.cross_output
+        # Of a long source the two matrices would be larger than what they replace.
+        if (
+            len(projected.keys) == 1
+            and hidden is None
+            and self.heads * keys.shape[2] <= 2 * len(query.matrix)
+        ):
+            return OneSource(query, output, keys, values)
+        return Sources(query, output, keys, values, hidden, self.heads)
 
     def _feedforward(self, x: Tensor) -> Tensor:
         return self.contract(self.activation(self.expand(x)))
-
-
-def _memory(projected: KeyValues, hidden: Tensor | None) -> Memory:
-    return Memory(projected.keys.flatten(0, 1).mT.contiguous(), projected.values.flatten(0, 1), hidden)
 
 
 def _of_heads(index: Tensor, heads: int) -> Tensor:

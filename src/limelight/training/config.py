@@ -30,6 +30,9 @@ class TrainConfig(Config):
     decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, ge=0)  # the longest gradient; 0: any
     smoothing: float = Field(0.0, ge=0, lt=1)
+    average: float = Field(
+        0.0, ge=0, lt=1
+    )  # judge and keep a mean of weights, over about 1/(1 - average) steps
     evaluate_every: Often = "1 epoch"
     save_every: Often = "1 epoch"
     patience: int = Field(0, ge=0)  # evaluations without a better one before the run ends; 0: any

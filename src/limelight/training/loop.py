@@ -59,7 +59,9 @@ class Trainer:
         self.model = model.to(world.device)
         self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.watcher = watcher if watcher and world.first else Watcher()
-        self.optimiser = Optimiser(self.model, config.decay, muon=config.optimiser == "muon")
+        self.optimiser = Optimiser(
+            self.model, config.decay, muon=config.optimiser == "muon", average=config.average
+        )
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
         self._lengths = task.lengths("train")
@@ -192,7 +194,8 @@ class Trainer:
         progress, goal = self.progress, self.task.goal
         stop = (lambda: signals.number) if self.world.size == 1 else (lambda: 0)
         try:
-            validation = evaluate(self.task, self._forward, "validation", self.world, stop)
+            with self.optimiser.averaged():
+                validation = evaluate(self.task, self._forward, "validation", self.world, stop)
         except Aborted:  # the step is saved as not evaluated: resuming begins with it
             return False
         train = {name: progress.sums[name] / progress.count for name in self._names}
@@ -216,11 +219,12 @@ class Trainer:
         now = (progress.step, progress.evaluated)
         if not self.world.first or self._saved == now:
             return
-        weights = weights_of(self.model)
-        check_finite(weights, progress.step)
         judged = progress.evaluated == progress.step and progress.best_step == progress.step
         score = self.task.goal.rank(progress.best) if judged and progress.best is not None else None
         state, facts = self.optimiser.state(), asdict(progress)
-        saved = Saved(weights, state, self.task.state, facts, self.environment, score)
-        self.folder.save(progress.step, saved)
+        with self.optimiser.averaged():
+            weights = weights_of(self.model)
+            check_finite(weights, progress.step)
+            saved = Saved(weights, state, self.task.state, facts, self.environment, score)
+            self.folder.save(progress.step, saved)
         self._saved = now

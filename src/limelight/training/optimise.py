@@ -1,7 +1,8 @@
 """How weights are moved: AdamW, Muon, learning-rate schedules, clipping."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 
 import torch
@@ -39,7 +40,8 @@ class Optimiser:
     `muon`, the hidden matrices are moved by Muon (Jordan et al. 2024) and AdamW has the rest.
     """
 
-    def __init__(self, model: nn.Module, decay: float, *, muon: bool = False) -> None:
+    def __init__(self, model: nn.Module, decay: float, *, muon: bool = False, average: float = 0.0) -> None:
+        """With `average` a, the mean of the weights of about the last 1/(1 - a) steps is kept, too."""
         hidden = _hidden_matrices(model) if muon else []
         known = {id(parameter) for parameter in hidden}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in known]
@@ -59,6 +61,9 @@ class Optimiser:
         }
         if hidden:
             self._state["momentum"] = torch.zeros_like(self._hidden)
+        self._average = average
+        if average:
+            self._state |= {"weights": self._flat, "average": self._flat.clone()}
 
     def clear(self) -> None:
         self.gradient.zero_()
@@ -89,10 +94,29 @@ class Optimiser:
             maximize=False,
             fused=True,
         )
+        if self._average:
+            # In the beginning the mean is over fewer steps: weights as they were born do not count for long.
+            step = float(self._state["step"])
+            self._state["average"].lerp_(self._flat, 1 - min(self._average, (1 + step) / (10 + step)))
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model has the mean weights, if they are kept, as long as the context is open."""
+        if not self._average:
+            yield
+            return
+        now = self._flat.clone()
+        self._flat.copy_(self._state["average"])
+        try:
+            yield
+        finally:
+            self._flat.copy_(now)
 
     def state(self) -> dict[str, Tensor]:
         """Each tensor that must be there again for the next step to be the same."""
-        return dict(self._state)
+        return {
+            name: tensor.clone() if tensor is self._flat else tensor for name, tensor in self._state.items()
+        }
 
     def restore(self, state: dict[str, Tensor]) -> None:
         for name, tensor in self._state.items():
