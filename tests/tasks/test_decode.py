@@ -218,6 +218,20 @@ def test_no_sentence_goes_beyond_its_limit() -> None:
         assert [len(hypotheses[0].tokens) + 1 for hypotheses in found] == limits
 
 
+@each_model
+def test_sentences_that_leave_at_the_first_step_leave_their_source_behind(config: Any) -> None:
+    """Two of four leave, and two beams of each of the others begin: as many rows as before, other sources."""
+    writer, texts = built(config).writer(), rows(200)
+    four = [i for i in range(200) if len(texts[i]) == 5][:4]
+    tokens, _ = texts.pad(torch.tensor(four))
+    limits = [2, 2, LIMIT, LIMIT]
+    together = decode(writer, Sources(tokens, None, limits, BEGIN, END), Search(beam=2, n_best=2))
+    for row in range(4):
+        alone = Sources(tokens[row : row + 1], None, limits[row : row + 1], BEGIN, END)
+        (expected,) = decode(writer, alone, Search(beam=2, n_best=2))
+        assert [h.tokens for h in together[row]] == [h.tokens for h in expected]
+
+
 def drawn(search: Search, count: int = 4_000) -> Tensor:
     """How often each of five tokens is drawn, of these probabilities."""
     logits = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05]).log().expand(count, 5)

@@ -76,7 +76,7 @@ class Run:
                 raise WrongInput(f"{self.path} does not translate: it has no beams and no alignment")
             return self._reading.predict(self.model, inputs, first=first)
         lines = [str(line) for line in inputs]
-        answers = self._reading.predict(self.model, lines, search=search)
+        answers = self._reading.predict(self.model, lines, search)
         if alignment:
             answers = [align(self.model, self._reading, *pair) for pair in zip(lines, answers, strict=True)]
         return answers

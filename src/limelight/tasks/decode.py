@@ -189,9 +189,9 @@ def beam_search(model: Writer, sources: Sources, width: int, penalty: float) -> 
             came_from = beams.advance(candidates)
             if not beams.done:
                 origins += [place * rows + beam for beam in came_from]
-        going = [beams for beams in going if not beams.done]
+        before, going = len(going), [beams for beams in going if not beams.done]
         if going:
-            same = len(origins) == len(tokens)  # as many beams of the same sentences
+            same = len(going) == before and len(origins) == len(tokens)  # as many beams of the same sentences
             state.reorder(torch.tensor(origins, device=device), sources=not same)
             tokens = torch.tensor([h.tokens[-1] for beams in going for h in beams.going], device=device)
             sums_BK = torch.tensor(

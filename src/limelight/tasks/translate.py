@@ -112,16 +112,8 @@ class Translate(ExamplesTask[PairData]):
         answers = self.predict(model, list(references))
         return judge_translations([answer.text for answer in answers], list(references.values()))
 
-    def predict(
-        self,
-        model: nn.Module,
-        lines: Sequence[str],
-        *,
-        first: int = 1,
-        search: Search | None = None,
-    ) -> list[Answer]:
+    def predict(self, model: nn.Module, lines: Sequence[str], search: Search | None = None) -> list[Answer]:
         """One translation a line, in the order of the lines."""
-        del first  # every line can be read
         rows = Ragged.of([self.source.encode(line) for line in lines if line.strip()])
         found = iter(self.decode(model, rows, search or Search()) if len(rows) else [])
         # An empty line stays one: a filter's lines answer to the lines that came in.
