@@ -62,4 +62,5 @@ clean:  ## remove the environments and the demo's run
 	@echo "install: limelight and its peers into .venv-bench"
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/$(INSTALL) -e . -r bench/peers.txt
+	@.venv-bench/bin/$(INSTALL) --no-deps joeynmt==2.3.0  # it asks for an old protobuf, and does not need it
 	@touch $@

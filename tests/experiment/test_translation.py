@@ -15,7 +15,7 @@ from support import goes_red
 from tiny import StopAt
 
 import limelight
-from limelight.data.sentences import Language
+from limelight.data.sentences import Language, VocabularyConfig
 from limelight.data.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
@@ -210,3 +210,17 @@ def test_marks_stand_outside_the_vocabulary_and_are_never_written() -> None:
     assert len(words) == len(row) - 2
     assert words == sorted(words)
     assert set(words) == set(range(5))
+
+
+def test_read_plainly_capitals_and_spaces_before_stops_do_not_count() -> None:
+    pairs = [("I lost.", "J'ai perdu."), ("He lost, too!", "Il a perdu aussi !")]
+    plain, _ = VocabularyConfig(size=50, plain_source=True).languages(pairs)
+    exact, target = VocabularyConfig(size=50).languages(pairs)
+    assert plain.encode("He  LOST , too !").equal(plain.encode("he lost, too!"))
+    assert not exact.encode("He LOST, too!").equal(exact.encode("he lost, too!"))
+    assert target.write(target.encode("Il a perdu.")) == "Il a perdu."
+    typed = "He lost , too !"
+    words = plain.words(typed)
+    assert len(words) == len(plain.encode(typed)) - 1
+    assert set(words) == {0, 1, 3}
+    assert set(plain.words("he lost, too!")) == {0, 1, 2}

@@ -147,8 +147,8 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 # What takes or gives something else than tensors; each has a test of its own in its file.
-OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.reorder", "Cache.append", "Cache.reorder",
-         "DecoderCache.reorder", "KeyValues.reordered", "Tap.watching",
+OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.append", "LeanCache.reorder",
+         "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered", "Tap.watching",
          "MultiHeadAttention.extra_repr"}  # fmt: skip
 
 

@@ -13,7 +13,14 @@ from torch import Tensor
 from limelight.config import Config
 from limelight.data.batching import Examples
 from limelight.data.ragged import Ragged
-from limelight.data.vocabulary import Characters, Subwords, Words, build_vocabulary
+from limelight.data.vocabulary import (
+    AFTER_A_SPACE,
+    HUGS_THE_LAST,
+    Characters,
+    Subwords,
+    Words,
+    build_vocabulary,
+)
 
 Vocabulary = Annotated[Words | Characters | Subwords, Field(discriminator="kind")]
 Pair = tuple[str, str]  # a sentence and its translation
@@ -29,9 +36,13 @@ class Sentences:
 
 
 class Language(Config):
-    """A vocabulary and two marks more: where a sentence begins, and where it ends."""
+    """A vocabulary and two marks more: where a sentence begins, and where it ends.
+
+    Where it is read `plain`, capitals and a space before a full stop do not count: "I lost." is "i lost ."
+    """
 
     vocabulary: Vocabulary
+    plain: bool = False
 
     @property
     def begin(self) -> int:
@@ -48,7 +59,7 @@ class Language(Config):
     def encode(self, sentence: str) -> Tensor:
         """Closed by its end mark: where a sentence ends is something to look at, too."""
         end = torch.tensor([self.end])
-        return torch.cat((self.vocabulary.encode(sentence), end)) if sentence.strip() else end
+        return torch.cat((self.vocabulary.encode(self._read(sentence)), end)) if sentence.strip() else end
 
     def encode_whole(self, sentence: str) -> Tensor:
         """Between its two marks."""
@@ -60,7 +71,13 @@ class Language(Config):
 
     def words(self, sentence: str) -> list[int]:
         """Which word each token of a sentence belongs to, the end mark aside; white space separates words."""
-        return self.vocabulary.words(sentence)
+        words = sentence.split()
+        # Read plainly, a full stop that stood alone belongs to the word before it.
+        first = [i for i, word in enumerate(words) if not (i and self.plain and word[0] in HUGS_THE_LAST)]
+        return [first[word] for word in self.vocabulary.words(self._read(sentence))]
+
+    def _read(self, sentence: str) -> str:
+        return make_plain(sentence) if self.plain else sentence
 
     def show(self, row: Tensor) -> list[str]:
         """A name for each token, as a picture's axis shows it."""
@@ -68,20 +85,26 @@ class Language(Config):
         return [marks[i] if i in marks else self.vocabulary.show(torch.tensor([i]))[0] for i in row.tolist()]
 
 
+def make_plain(sentence: str) -> str:
+    """In small letters, without spaces before full stops and their like."""
+    return AFTER_A_SPACE.sub(r"\1", " ".join(sentence.lower().split()))
+
+
 class VocabularyConfig(Config):
     kind: Literal["words", "characters", "subwords"] = "subwords"
     size: int = Field(8_000, ge=2, le=1_000_000)
     rarest: int = Field(2, ge=1)  # times that a word or character must stand in training to be known
     shared: bool = False  # one vocabulary for both languages
+    plain_source: bool = False  # whether capitals and spaces before full stops do not count in sources
 
     def languages(self, pairs: list[Pair]) -> tuple[Language, Language]:
         """Of sources and of targets, from the pairs of training alone."""
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        if self.plain_source:
+            sources = [make_plain(source) for source in sources]
         both = [sources + targets] if self.shared else [sources, targets]
-        found = [
-            Language(vocabulary=build_vocabulary(self.kind, texts, self.size, self.rarest)) for texts in both
-        ]
-        return found[0], found[-1]
+        found = [build_vocabulary(self.kind, texts, self.size, self.rarest) for texts in both]
+        return Language(vocabulary=found[0], plain=self.plain_source), Language(vocabulary=found[-1])
 
 
 @dataclass(frozen=True)

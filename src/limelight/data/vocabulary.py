@@ -21,7 +21,9 @@ from limelight.errors import WrongInput, wrong
 # Marks that are characters of their own (accents, points, vowel signs) belong to the word, which `\w` denies.
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e"
 LETTER = rf"[\w{MARKS}]"
-HUGS_THE_LAST, HUGS_THE_NEXT = re.compile(r" ([.,!?;:…%)\]}])"), re.compile(r"([(\[{¿¡]) ")
+HUGS_THE_LAST = ".,!?;:…%)]}"
+AFTER_A_SPACE = re.compile(rf" ([{re.escape(HUGS_THE_LAST)}])")
+BEFORE_A_SPACE = re.compile(r"([(\[{¿¡]) ")
 HYPHEN = re.compile(rf"(?<={LETTER}) - (?={LETTER})")
 WORD = re.compile(rf"<unk>|{LETTER}+(?:['’]{LETTER}+)*|\S")
 SPACE = "▁"  # how sentencepiece writes the space before a word
@@ -89,8 +91,8 @@ class Words(Listed):
         return WORD.findall(line.lower())
 
     def write(self, row: Tensor) -> str:
-        line = HUGS_THE_LAST.sub(r"\1", super().write(row))
-        return HYPHEN.sub("-", HUGS_THE_NEXT.sub(r"\1", line))
+        line = AFTER_A_SPACE.sub(r"\1", super().write(row))
+        return HYPHEN.sub("-", BEFORE_A_SPACE.sub(r"\1", line))
 
 
 class Characters(Listed):

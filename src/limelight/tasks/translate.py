@@ -70,7 +70,7 @@ class Translate(ExamplesTask[PairData]):
             outputs=self.target.size,
             vocabulary=self.source.size,
             longest=self._state.longest,
-            shared=self.source == self.target,
+            shared=self.source.vocabulary == self.target.vocabulary,
         )
 
     @property
