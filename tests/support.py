@@ -1,6 +1,7 @@
 """What several tests share. Sizes are distinct primes, so that a swapped axis cannot pass."""
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -106,3 +107,36 @@ def heads_by_hand(weights: dict[str, Tensor], biases: dict[str, Tensor], x: Tens
         )
         heads.append((q @ k.transpose(-2, -1) / K**0.5).softmax(-1) @ v)
     return torch.cat(heads, -1) @ weights["output"].T + biases["output"]
+
+
+def mutated(content: bytes, marks: Sequence[bytes], draw: random.Random) -> bytes:
+    """With one to three faults, as disks, editors, spreadsheets and downloads make them."""
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(content) + 1)
+        mark = draw.choice(marks)
+        flipped = bytes(byte ^ 1 << draw.randrange(8) for byte in content[at : at + 1])
+        content = draw.choice(
+            [
+                content[:at],
+                content[at:],
+                content[:at] + mark + content[at:],
+                content.replace(mark, b"", draw.randint(1, 7)),
+                content.replace(mark, mark * 2, draw.randint(1, 7)),
+                content[:at] + draw.randbytes(draw.randint(1, 11)) + content[at:],
+                content[:at] + flipped + content[at + 1 :],
+                content[:at] + flipped + content[at + 1 :],
+                draw.randbytes(draw.randint(0, 67)),
+            ]
+        )
+    return content
+
+
+def check_same_seed_same_weights(build: Callable[[], nn.Module]) -> None:
+    def born(seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(seed)
+        return build().state_dict()
+
+    one, again, other = born(1), born(1), born(2)
+    for name in one:
+        torch.testing.assert_close(one[name], again[name], **EXACT)
+    assert any(not one[name].equal(other[name]) for name in one)

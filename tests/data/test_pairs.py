@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import goes_red
+from support import goes_red, mutated
 
 from limelight.config import read
 from limelight.data import texts
@@ -613,25 +613,7 @@ def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
         read(PairFiles, {"validation": 0.5, "test": 0.5})
 
 
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    """With one to three faults, as disks, editors and downloads make them."""
-    for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(content) + 1)
-        mark = draw.choice([b"\t", b'"', b"\n", b"\r", b"\0", b"\xe2\x80\xa8", b"PK", b" "])
-        flipped = bytes(byte ^ 1 << draw.randrange(8) for byte in content[at : at + 1])
-        content = draw.choice(
-            [
-                content[:at],
-                content[at:],
-                content[:at] + mark + content[at:],
-                content.replace(mark, b"", draw.randint(1, 7)),
-                content.replace(mark, mark * 2, draw.randint(1, 7)),
-                content[:at] + draw.randbytes(draw.randint(1, 11)) + content[at:],
-                content[:at] + flipped + content[at + 1 :],
-                content[:at] + flipped + content[at + 1 :],
-            ]
-        )
-    return content
+MARKS = (b"\t", b'"', b"\n", b"\r", b"\0", b"\xe2\x80\xa8", b"PK", b" ")
 
 
 def check_loads_or_refuses(path: Path, settings: dict[str, Any]) -> bool:
@@ -671,7 +653,7 @@ def check_mutations(folder: Path, count: int) -> None:
     loaded = 0
     for _ in range(count):
         name = draw.choice(list(whole))
-        path = write(folder / name, mutated(whole[name], draw))
+        path = write(folder / name, mutated(whole[name], MARKS, draw))
         settings = {"broken": draw.choice(["refuse", "drop"]), "longest": draw.choice([29, 1_000])}
         loaded += check_loads_or_refuses(path.parent if name.startswith("e/") else path, settings)
         write(path, whole[name])

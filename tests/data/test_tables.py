@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import goes_red
+from support import goes_red, mutated
 
 from limelight.config import read
 from limelight.data.dataset import SequenceData
@@ -339,26 +339,7 @@ def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
         read(Table, {"validation": 0.5, "test": 0.5})
 
 
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    """With one to three faults, as disks, editors and spreadsheets make them."""
-    for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(content) + 1)
-        mark = draw.choice([b",", b"\t", b";", b'"', b"\n", b"\r", b"\0", b"\xe2\x80\xa8"])
-        content = draw.choice(
-            [
-                content[:at],
-                content[at:],
-                content[:at] + mark + content[at:],
-                content.replace(mark, b"", draw.randint(1, 7)),
-                content.replace(mark, mark * 2, draw.randint(1, 7)),
-                content[:at] + draw.randbytes(draw.randint(1, 11)) + content[at:],
-                content[:at]
-                + bytes(byte ^ 1 << draw.randrange(8) for byte in content[at : at + 1])
-                + content[at + 1 :],
-                draw.randbytes(draw.randint(0, 67)),
-            ]
-        )
-    return content
+MARKS = (b",", b"\t", b";", b'"', b"\n", b"\r", b"\0", b"\xe2\x80\xa8")
 
 
 def check_loads_or_refuses(path: Path, settings: dict[str, Any]) -> bool:
@@ -384,7 +365,7 @@ def check_mutations(folder: Path, count: int) -> None:
     loaded = 0
     for i in range(count):
         suffix = draw.choice(list(whole))
-        path = write(folder / f"mutated{suffix}", mutated(whole[suffix].encode(), draw))
+        path = write(folder / f"mutated{suffix}", mutated(whole[suffix].encode(), MARKS, draw))
         settings = {
             "vocabulary": "subwords" if i % 11 == 0 else draw.choice(["words", "characters"]),
             "answer": draw.choice(["auto", "auto", "class", "number", "yes-no"]),

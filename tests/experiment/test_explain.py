@@ -181,17 +181,6 @@ def test_tied_embeddings_are_one_layer_that_the_output_refers_to() -> None:
     assert layers[-1].row[2] == "weight: shared with\ntarget_embedding.weight"
 
 
-@pytest.fixture
-def book(tmp_path: Path) -> str:
-    """Sentences of two words and more, with their translations."""
-    path = tmp_path / "book.tsv"
-    rows = [" ".join(f"{mark}{i % 7}" for i in range(n, 2 * n)) for n in range(2, 31) for mark in "ab"]
-    path.write_text(
-        "".join(f"{first}\t{second}\n" for first, second in zip(rows[::2], rows[1::2], strict=True))
-    )
-    return str(path)
-
-
 def test_a_run_is_explained_as_its_recipe_without_its_data(tmp_path: Path) -> None:
     wanted = SETTINGS | {"task.data.shortest": 20, "train.epochs": 1}
     train("majority", wanted, tmp_path, device="cpu")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from support import goes_red
@@ -49,17 +48,6 @@ def test_a_narrow_table_loses_nothing(
     assert max(map(len, narrow.splitlines())) <= columns
     check_same_content(narrow, wide)
     goes_red(check_same_content, "\n".join(line[: columns - 2] for line in narrow.splitlines()), wide)
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> str:
-    """Sentences of two words and more, with their translations."""
-    path = tmp_path / "book.tsv"
-    rows = [" ".join(f"{mark}{i % 7}" for i in range(n, 2 * n)) for n in range(2, 31) for mark in "ab"]
-    path.write_text(
-        "".join(f"{first}\t{second}\n" for first, second in zip(rows[::2], rows[1::2], strict=True))
-    )
-    return str(path)
 
 
 TRANSLATE = {

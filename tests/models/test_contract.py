@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from support import EXACT, goes_red
+from support import check_same_seed_same_weights, goes_red
 from torch import Tensor, nn
 
 from limelight.config import read
@@ -90,14 +90,7 @@ def test_every_parameter_gets_a_gradient(config: EncoderConfig, sizes: Sizes) ->
 @each_model
 @each_input
 def test_the_same_seed_gives_the_same_weights(config: EncoderConfig, sizes: Sizes) -> None:
-    def born(seed: int) -> dict[str, Tensor]:
-        torch.manual_seed(seed)
-        return config.build(sizes).state_dict()
-
-    one, again, other = born(1), born(1), born(2)
-    for name in one:
-        torch.testing.assert_close(one[name], again[name], **EXACT)
-    assert any(not one[name].equal(other[name]) for name in one)
+    check_same_seed_same_weights(lambda: config.build(sizes))
 
 
 def check_moves_with_the_items(function: Callable[[Tensor], Tensor]) -> None:

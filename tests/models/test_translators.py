@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import EXACT, goes_red
+from support import check_same_seed_same_weights, goes_red
 from torch import Tensor, nn
 
 from limelight.config import read
@@ -135,14 +135,7 @@ def test_every_parameter_gets_a_gradient(config: Any, sizes: Sizes) -> None:
 
 @each_model
 def test_the_same_seed_gives_the_same_weights(config: Any, sizes: Sizes) -> None:
-    def born(seed: int) -> dict[str, Tensor]:
-        torch.manual_seed(seed)
-        return config.build(sizes).state_dict()
-
-    one, again, other = born(1), born(1), born(2)
-    for name in one:
-        torch.testing.assert_close(one[name], again[name], **EXACT)
-    assert any(not one[name].equal(other[name]) for name in one)
+    check_same_seed_same_weights(lambda: config.build(sizes))
 
 
 @each_model

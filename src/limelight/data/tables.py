@@ -16,7 +16,7 @@ from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
 from limelight.data.sheets import MOST_NAMED, SEPARATORS, Row, Sheet, short
 from limelight.data.splits import FILE_NAMES, check_shares, draw_groups, hold_out, missing_shares
-from limelight.data.vocabulary import Characters, Subwords, Words
+from limelight.data.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
 
@@ -150,13 +150,10 @@ class Table(Config):
         return Answers(kind=kind, names=("no", "yes") if kind == "yes-no" else ())
 
     def _build_vocabulary(self, texts: Sequence[str]) -> Words | Characters | Subwords:
-        if self.vocabulary == "subwords":
-            try:
-                return Subwords.of(texts, self.vocabulary_size)
-            except WrongInput as error:
-                raise WrongInput(f"{self.path}: {error}") from None
-        kind = Words if self.vocabulary == "words" else Characters
-        return kind.of(texts, self.vocabulary_size, self.rarest)
+        try:
+            return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
+        except WrongInput as error:
+            raise WrongInput(f"{self.path}: {error}") from None
 
 
 def _find_files(path: Path) -> dict[str, Path]:

@@ -14,8 +14,8 @@ def dropout(x: Tensor, share: float) -> Tensor:
 
     Each element becomes zero with probability `share`; the others grow, so that the mean stays.
 
-    On CPUs torch draws 64 serial random bits an element, which costs more than a layer's products. Here
-    four elements share them: `share` is rounded to 1/65536, and the growth is exact for that.
+    On CPUs torch draws a serial random number an element, which costs more than a layer's products. Here
+    four elements share 64 random bits: `share` is rounded to 1/65536, and the growth is exact for that.
     """
     if not share:
         return x

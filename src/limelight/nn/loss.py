@@ -15,8 +15,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> tu
     The sum of −log p(target), and how many targets are the most likely token. With `smoothing` ε the target
     has the share 1 − ε of the truth and every token ε/V (Szegedy et al. 2016, section 7).
 
-    Values and gradients are those of F.cross_entropy(reduction="sum"); over a large vocabulary it takes
-    half the time, because the probabilities are computed once and become the gradient where they stand.
+    Values and gradients are those of F.cross_entropy(reduction="sum"). With smoothing over a large vocabulary
+    it takes half the time, because the probabilities are computed once and become the gradient.
     """
     if logits.dim() != 2 or targets.shape != logits.shape[:1]:
         raise wrong("targets", f"of shape {tuple(targets.shape)}", f"one a row of {tuple(logits.shape)}")

@@ -9,7 +9,7 @@ def keep_memory() -> None:
     """Let the C library keep what is freed, where it is glibc.
 
     Every step asks for the same megabytes. Given back to the system in between, they come as fresh pages
-    that must be cleared: a tenth of a step's time over a vocabulary of thousands.
+    that must be cleared: a twentieth of a step's time over a vocabulary of thousands.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:

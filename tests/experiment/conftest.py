@@ -1,0 +1,16 @@
+"""What tests of runs and explanations share."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> str:
+    """Sentences of two words and more, with their translations."""
+    path = tmp_path / "book.tsv"
+    rows = [" ".join(f"{mark}{i % 7}" for i in range(n, 2 * n)) for n in range(2, 31) for mark in "ab"]
+    path.write_text(
+        "".join(f"{first}\t{second}\n" for first, second in zip(rows[::2], rows[1::2], strict=True))
+    )
+    return str(path)
