@@ -95,12 +95,12 @@ def packed_loss(model: nn.Module, batch: Batch) -> Tensor:
     """As the task of translation computes it."""
     next_BT = batch.targets[:, 1:]
     lengths = None if batch.target_lengths is None else batch.target_lengths - 1
-    logits_NV = model(batch.inputs, batch.targets[:, :-1], batch.lengths, lengths)
+    x_ND = model(batch.inputs, batch.targets[:, :-1], batch.lengths, lengths, logits=False)
     if lengths is None:
         next_N = next_BT.flatten()
     else:
         next_N = next_BT[padding_mask(lengths, next_BT.shape[1]).squeeze(1)]
-    return cross_entropy(logits_NV, next_N)[0] / predictions(batch)
+    return cross_entropy(x_ND, model.output, next_N)[0] / predictions(batch)
 
 
 def padded_loss(model: nn.Module, batch: Batch) -> Tensor:

@@ -72,7 +72,7 @@ OURS = [
     lambda: MultiHeadAttention(D, H),
     lambda: MultiHeadAttention(D, H, memory_width=M, bias=False, dropout=0.25),
     lambda: EncoderBlock(D, H, HIDDEN, activation="gelu", dropout=0.25, norm="pre"),
-    lambda: DecoderBlock(D, H, HIDDEN),
+    lambda: DecoderBlock(D, H, HIDDEN, dropout=0.25, inner_dropout=0.125),
     lambda: Encoder(3, D, H, HIDDEN, norm="pre"),
     lambda: Decoder(2, D, H, HIDDEN, norm="post").eval().double(),
 ]

@@ -131,15 +131,25 @@ def test_dropout_acts_in_training_only(block: type) -> None:
     assert torch.equal(module(*inputs), module(*inputs))
 
 
-@BLOCKS
-@NORMS
-def test_dropout_and_activation_reach_every_part(block: type, norm: str) -> None:
-    module = block(D, H, HIDDEN, dropout=0.25, activation="gelu", norm=norm)
-    rates = {
+def dropouts(module: nn.Module) -> dict[str, float]:
+    return {
         name: part.p if isinstance(part, nn.Dropout) else part.dropout
         for name, part in module.named_modules()
         if isinstance(part, nn.Dropout | MultiHeadAttention)
     }
+
+
+@BLOCKS
+def test_attention_weights_and_hidden_units_may_have_another_dropout(block: type) -> None:
+    for name, rate in dropouts(block(D, H, HIDDEN, dropout=0.25, inner_dropout=0.0)).items():
+        assert rate == (0.25 if "residual" in name else 0.0), name
+
+
+@BLOCKS
+@NORMS
+def test_dropout_and_activation_reach_every_part(block: type, norm: str) -> None:
+    module = block(D, H, HIDDEN, dropout=0.25, activation="gelu", norm=norm)
+    rates = dropouts(module)
     assert set(rates.values()) == {0.25}
     assert len(rates) == (4 if block is EncoderBlock else 6)
     assert module.feedforward.activation is F.gelu

@@ -1,65 +1,89 @@
-"""Cross-entropy: torch's values and gradients."""
+"""Cross-entropy with its output layer: torch's values and gradients."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 from support import goes_red
-from torch import Tensor
+from torch import Tensor, nn
 
 from limelight.errors import WrongInput
 from limelight.nn import cross_entropy
 
-N, V = 13, 29
+N, D, V = 13, 7, 29
+Loss = Callable[[Tensor, nn.Linear], Tensor]
 
 
-def both(logits: Tensor, targets: Tensor, smoothing: float, wanted: float) -> list[tuple[Tensor, Tensor]]:
-    """Loss and gradient: ours, and torch's with the smoothing that is wanted."""
-    found = []
-    for loss_of in (
-        lambda x: cross_entropy(x, targets, smoothing)[0],
-        lambda x: F.cross_entropy(x, targets, reduction="sum", label_smoothing=wanted),
-    ):
-        x = logits.clone().requires_grad_()
-        loss = loss_of(x)
-        (loss / 7).backward()
-        found.append((loss.detach(), x.grad))
-    return found
+def layer(scale: float = 1.0, bias: bool = True) -> nn.Linear:
+    output = nn.Linear(D, V, bias=bias)
+    with torch.no_grad():
+        output.weight.mul_(scale)
+    return output
 
 
-def check_same(found: list[tuple[Tensor, Tensor]]) -> None:
-    for mine, other in zip(*found, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+def loss_and_slopes(loss_of: Loss, x: Tensor, output: nn.Linear) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    loss = loss_of(x, output)
+    return [loss.detach(), *torch.autograd.grad(loss / 7, [x, *output.parameters()])]
+
+
+def ours(targets: Tensor, smoothing: float) -> Loss:
+    return lambda x, output: cross_entropy(x, output, targets, smoothing)[0]
+
+
+def torchs(targets: Tensor, smoothing: float) -> Loss:
+    return lambda x, output: F.cross_entropy(output(x), targets, reduction="sum", label_smoothing=smoothing)
+
+
+def check_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 @pytest.mark.parametrize("scale", [1.0, 300.0], ids=["small", "huge"])
-def test_loss_and_gradient_are_torchs(smoothing: float, scale: float) -> None:
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_loss_and_gradients_are_torchs(smoothing: float, scale: float, bias: bool) -> None:
     torch.manual_seed(1)
-    logits, targets = torch.randn(N, V) * scale, torch.randint(V, (N,))
-    check_same(both(logits, targets, smoothing, smoothing))
-    goes_red(check_same, both(logits, targets, smoothing, smoothing + 0.05))
+    x, output, targets = torch.randn(N, D), layer(scale, bias), torch.randint(V, (N,))
+    found = loss_and_slopes(ours(targets, smoothing), x, output)
+    check_same(found, loss_and_slopes(torchs(targets, smoothing), x, output))
+    goes_red(check_same, found, loss_and_slopes(torchs(targets, smoothing + 0.05), x, output))
 
 
 def test_it_counts_the_targets_that_are_the_most_likely_token() -> None:
-    logits = torch.randn(N, V)
-    targets = logits.argmax(-1)
+    x, output = torch.randn(N, D), layer()
+    targets = output(x).argmax(-1)
     targets[:5] = (targets[:5] + 1) % V
-    assert int(cross_entropy(logits, targets)[1]) == N - 5
+    assert int(cross_entropy(x, output, targets)[1]) == N - 5
 
 
 def test_a_second_backward_gives_the_same_gradient() -> None:
-    x = torch.randn(N, V, requires_grad=True)
-    loss, _ = cross_entropy(x, torch.randint(V, (N,)), 0.1)
+    x = torch.randn(N, D, requires_grad=True)
+    loss, _ = cross_entropy(x, layer(), torch.randint(V, (N,)), 0.1)
     first, second = (torch.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(2))
     assert first.equal(second)
 
 
+def test_half_precision_is_near() -> None:
+    """As training with precision = "bfloat16" computes it."""
+    torch.manual_seed(1)
+    x, output, targets = torch.randn(N, D), layer(), torch.randint(V, (N,))
+    expected = loss_and_slopes(torchs(targets, 0.1), x, output)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = loss_and_slopes(ours(targets, 0.1), x, output)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.02)
+
+
 def test_a_loss_that_is_not_finite_is_not_hidden() -> None:
-    logits = torch.randn(N, V)
-    logits[3, 5] = torch.nan
-    assert cross_entropy(logits, torch.randint(V, (N,)))[0].isnan()
+    x = torch.randn(N, D)
+    x[3, 5] = torch.nan
+    assert cross_entropy(x, layer(), torch.randint(V, (N,)))[0].isnan()
 
 
 def test_targets_of_another_number_are_refused() -> None:
-    with pytest.raises(WrongInput, match=r"targets is of shape \(12,\); allowed: one a row of \(13, 29\)"):
-        cross_entropy(torch.randn(N, V), torch.zeros(N - 1, dtype=torch.long))
+    with pytest.raises(WrongInput, match=r"targets is of shape \(12,\); allowed: one a row of \(13, 7\)"):
+        cross_entropy(torch.randn(N, D), layer(), torch.zeros(N - 1, dtype=torch.long))

@@ -1,7 +1,7 @@
 """torch.nn's Transformer layers and stacks as ours, and back."""
 
 from copy import deepcopy
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import torch
 from torch import nn
@@ -16,14 +16,19 @@ from limelight.nn.feedforward import ACTIVATIONS
 ENCODER_PARTS = {
     "self_attention": "self_attn",
     "self_residual.norm": "norm1",
+    "self_residual.dropout": "dropout1",
     "feedforward.expand": "linear1",
+    "feedforward.dropout": "dropout",
     "feedforward.contract": "linear2",
     "feedforward_residual.norm": "norm2",
+    "feedforward_residual.dropout": "dropout2",
 }
 DECODER_PARTS = ENCODER_PARTS | {
     "cross_attention": "multihead_attn",
     "cross_residual.norm": "norm2",
+    "cross_residual.dropout": "dropout2",
     "feedforward_residual.norm": "norm3",
+    "feedforward_residual.dropout": "dropout3",
 }
 
 
@@ -109,6 +114,9 @@ def _fill(target: nn.Module, source: nn.Module, names: dict[str, str]) -> None:
     """Put into `target` a copy of each part of `source`, attention converted on the way."""
     for target_name, source_name in names.items():
         part = source.get_submodule(source_name)
+        if isinstance(part, nn.Dropout):
+            cast(nn.Dropout, target.get_submodule(target_name)).p = part.p
+            continue
         if isinstance(part, nn.MultiheadAttention):
             part = from_torch(part)
         elif isinstance(part, MultiHeadAttention):

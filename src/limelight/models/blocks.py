@@ -16,6 +16,8 @@ class BlocksConfig(Config):
     activation: Literal["relu", "gelu"] = "relu"
     norm: Literal["post", "pre"] = "post"
     dropout: float = Field(0.0, ge=0, lt=1)
+    # Of attention weights and feed-forward units; as `dropout` unless named.
+    inner_dropout: float | None = Field(None, ge=0, lt=1)
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:

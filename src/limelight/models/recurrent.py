@@ -76,18 +76,24 @@ class Recurrent(nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         target_lengths: Tensor | None = None,
+        *,
+        logits: bool = True,
     ) -> Tensor:
         """(B, S), (B, T), (B), (B) -> (N, V)
 
         What may follow each real token of the target; the tokens of one sentence after those of another.
+        Without `logits`, (N, E): what `output` would make them of.
         """
         state = self.start(source, lengths)
         embedded_BTE = self.dropout(self.target_embedding(target))
         seen = [self._look(embedded_B1E, state) for embedded_B1E in embedded_BTE.split(1, 1)]
         found = torch.cat((torch.cat(seen, 1), embedded_BTE), -1)
         if target_lengths is None:
-            return self._say(found.flatten(0, 1))
-        return self._say(Packing(padding_mask(target_lengths, target.shape[1])).take(found))
+            found = found.flatten(0, 1)
+        else:
+            found = Packing(padding_mask(target_lengths, target.shape[1])).take(found)
+        x_NE = self._think(found)
+        return self.output(x_NE) if logits else x_NE
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int = 0) -> RecurrentState:
         """(B, S), (B) -> what stands before the first token; it has room for any number of them"""
@@ -112,7 +118,7 @@ class Recurrent(nn.Module):
         """
         embedded_B1E = self.dropout(self.target_embedding(tokens)).unsqueeze(1)
         seen = self._look(embedded_B1E, state)
-        return self._say(torch.cat((seen, embedded_B1E), -1).squeeze(1))
+        return self.output(self._think(torch.cat((seen, embedded_B1E), -1).squeeze(1)))
 
     def writer(self) -> "Recurrent":
         return self
@@ -124,6 +130,6 @@ class Recurrent(nn.Module):
         hidden_B1D, state.hidden = self.decoder(torch.cat((embedded, context_B1M), -1), state.hidden)
         return torch.cat((hidden_B1D, context_B1M), -1)
 
-    def _say(self, found: Tensor) -> Tensor:
-        """(..., D + M + E) -> (..., V)"""
-        return self.output(self.dropout(torch.tanh(self.mixture(found))))
+    def _think(self, found: Tensor) -> Tensor:
+        """(..., D + M + E) -> (..., E)"""
+        return self.dropout(torch.tanh(self.mixture(found)))

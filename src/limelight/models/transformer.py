@@ -65,16 +65,19 @@ class Transformer(nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         target_lengths: Tensor | None = None,
+        *,
+        logits: bool = True,
     ) -> Tensor:
         """(B, S), (B, T), (B), (B) -> (N, V)
 
         What may follow each real token of the target; the tokens of one sentence after those of another.
+        Without `logits`, (N, D): what `output` would make them of.
         """
         memory_packing, packing = _packing(source, lengths), _packing(target, target_lengths)
-        memory = self._encode(source, memory_packing)
-        x = self._embed(self.target_embedding, self.target_positions, target, packing)
-        x = self.decoder(x, memory, packing=packing, memory_packing=memory_packing)
-        return self.output(x if packing else x.flatten(0, 1))
+        memory_ND = self._encode(source, memory_packing)
+        x_ND = self._embed(self.target_embedding, self.target_positions, target, packing)
+        x_ND = self.decoder(x_ND, memory_ND, packing=packing, memory_packing=memory_packing)
+        return self.output(x_ND) if logits else x_ND
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> DecoderCache:
         """(B, S), (B) -> a cache with room for `capacity` target positions"""
@@ -86,8 +89,8 @@ class Transformer(nn.Module):
         The encoded source, and which of it is real.
         """
         packing = _packing(source, lengths)
-        memory = self._encode(source, packing)
-        return (packing.pad(memory), packing.mask) if packing else (memory, None)
+        memory_BSD = packing.pad(self._encode(source, packing))
+        return memory_BSD, None if lengths is None else packing.mask
 
     def step(self, tokens: Tensor, state: DecoderCache) -> Tensor:
         """(B) -> (B, V)
@@ -102,16 +105,16 @@ class Transformer(nn.Module):
         """The same for writing: as the weights are now, and faster."""
         return TransformerWriter(self)
 
-    def _encode(self, source: Tensor, packing: Packing | None) -> Tensor:
-        x = self._embed(self.source_embedding, self.source_positions, source, packing)
-        return self.encoder(x, packing=packing)
+    def _encode(self, source: Tensor, packing: Packing) -> Tensor:
+        """(B, S) -> (N, D)"""
+        x_ND = self._embed(self.source_embedding, self.source_positions, source, packing)
+        return self.encoder(x_ND, packing=packing)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: nn.Module, tokens: Tensor, packing: Packing | None
+        self, embedding: nn.Embedding, positions: nn.Module, tokens: Tensor, packing: Packing
     ) -> Tensor:
-        """(B, T) -> (B, T, D), of which a packing takes the real ones"""
-        x_BTD = positions(embedding(tokens) * self.scale)
-        return self.dropout(packing.take(x_BTD) if packing else x_BTD)
+        """(B, T) -> (N, D)"""
+        return self.dropout(packing.take(positions(embedding(tokens) * self.scale)))
 
 
 class TransformerWriter:
@@ -138,8 +141,11 @@ class TransformerWriter:
         return torch.mm(x_BD, self.matrix) if self.bias is None else torch.addmm(self.bias, x_BD, self.matrix)
 
 
-def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing | None:
-    return None if lengths is None else Packing(padding_mask(lengths, tokens.shape[1]))
+def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing:
+    """Of (B, T) tokens; without lengths, all are real."""
+    if lengths is None:
+        lengths = torch.full(tokens.shape[:1], tokens.shape[1], device=tokens.device)
+    return Packing(padding_mask(lengths, tokens.shape[1]))
 
 
 def _embedding(size: int, width: int) -> nn.Embedding:

@@ -62,7 +62,11 @@ def residual(norm: str) -> type[PostNorm] | type[PreNorm]:
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward with `hidden` units; `norm` is "post" or "pre"."""
+    """Self-attention, then feed-forward with `hidden` units; `norm` is "post" or "pre".
+
+    `dropout` is of what each of them adds; `inner_dropout`, if it is another, of attention weights and
+    feed-forward units.
+    """
 
     def __init__(
         self,
@@ -72,14 +76,16 @@ class EncoderBlock(nn.Module):
         *,
         activation: str = "relu",
         dropout: float = 0.0,
+        inner_dropout: float | None = None,
         norm: str = "post",
     ) -> None:
         super().__init__()
         Residual = residual(norm)
+        inner = dropout if inner_dropout is None else inner_dropout
         self.width = width
-        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.self_attention = MultiHeadAttention(width, heads, dropout=inner)
         self.self_residual = Residual(width, dropout)
-        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=inner)
         self.feedforward_residual = Residual(width, dropout)
 
     def forward(
@@ -114,16 +120,18 @@ class DecoderBlock(nn.Module):
         *,
         activation: str = "relu",
         dropout: float = 0.0,
+        inner_dropout: float | None = None,
         norm: str = "post",
     ) -> None:
         super().__init__()
         Residual = residual(norm)
+        inner = dropout if inner_dropout is None else inner_dropout
         self.width = width
-        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.self_attention = MultiHeadAttention(width, heads, dropout=inner)
         self.self_residual = Residual(width, dropout)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout=inner)
         self.cross_residual = Residual(width, dropout)
-        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=inner)
         self.feedforward_residual = Residual(width, dropout)
 
     def forward(

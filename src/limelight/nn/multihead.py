@@ -7,6 +7,7 @@ from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.checks import check_axes, check_batch, check_dropout, check_mask, check_size
 from limelight.nn.dropout import dropout as drop
+from limelight.nn.packed import attend_packed, suits
 from limelight.nn.packing import Packing
 from limelight.nn.tap import Tap
 
@@ -64,6 +65,10 @@ class MultiHeadAttention(nn.Module):
             memory, memory_packing = queries, packing
         elif cache is not None:
             raise wrong("memory", "given with a cache", "a cache of self-attention; see `project`")
+        if isinstance(memory, Tensor) and packing and memory_packing and cache is None:
+            hidden_alone = mask is None or mask is memory_packing.mask
+            if hidden_alone and self._suits(packing, memory_packing, causal):
+                return self.output(self._mix_packed(queries, memory, packing, memory_packing, causal))
         if not isinstance(memory, KeyValues):
             memory = self.project(memory, memory_packing)
         q_BHTK = self._split(self.query(queries), packing)
@@ -105,12 +110,29 @@ class MultiHeadAttention(nn.Module):
         batch, length, width = x_BTD.shape
         return x_BTD.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
+    @property
+    def _dropped(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _suits(self, packing: Packing, memory: Packing, causal: bool) -> bool:
+        return not self.weights.watched and suits(packing, memory, causal=causal, dropout=self._dropped)
+
+    def _mix_packed(
+        self, queries: Tensor, memory: Tensor, packing: Packing, memory_packing: Packing, causal: bool
+    ) -> Tensor:
+        """(N, D), (M, M) -> (N, D)"""
+        check_axes("memory", memory, "(N, M)", self.memory_width)
+        q_ND, k_ND, v_ND = self.query(queries), self.key(memory), self.value(memory)
+        return attend_packed(
+            q_ND, k_ND, v_ND, packing, memory_packing, self.heads, causal=causal, dropout=self._dropped
+        )
+
     def _mix(self, q_BHTK: Tensor, memory: KeyValues, mask: Tensor | None, causal: bool) -> Tensor:
         """(B, H, T, K), (B|1, 1, T|1, S) -> (B, H, T, K)
 
         Fused unless watched.
         """
-        dropout = self.dropout if self.training else 0.0
+        dropout = self._dropped
         if not self.weights.watched:
             return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
         weights_BHTS = self.weights(attention_weights(q_BHTK, memory.keys, mask, causal=causal))

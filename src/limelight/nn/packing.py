@@ -1,9 +1,22 @@
 """The real tokens of a padded batch, and back: what is padding need not be computed."""
 
+import math
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
 from limelight.errors import wrong
 from limelight.nn.checks import check_mask
+
+
+@dataclass(frozen=True)
+class HeadRows:
+    """Where the heads of packed tokens, (N·H, K), stand in what attention multiplies, (B·H, T, K)."""
+
+    spread: Tensor  # (B·H·T): the row of packed heads that comes here; padding repeats a real one
+    gather: Tensor  # (N·H): the row that each packed head went to
+    hidden: Tensor  # (B·H, 1, T): -inf at padding, to be added to scores
 
 
 class Packing:
@@ -25,6 +38,8 @@ class Packing:
         self._index_N = None if self.tokens == mask.numel() else index_N
         # Whether all padding stands on the right, so that no real token comes after it.
         self.trailing = not (mask[..., 1:] & ~mask[..., :-1]).any()
+        self.some_empty = not mask.any(-1).all()
+        self._heads: dict[int, HeadRows] = {}
 
     def take(self, padded: Tensor) -> Tensor:
         """(B, T, ...) -> (N, ...)"""
@@ -45,3 +60,24 @@ class Packing:
             blank = tokens.new_zeros(self.batch * self.length, *tokens.shape[1:])
             tokens = blank.index_copy(0, self._index_N, tokens)
         return tokens.reshape(self.batch, self.length, *tokens.shape[1:])
+
+    def heads(self, heads: int) -> HeadRows:
+        """Computed once: every layer of a stack asks for the same."""
+        if heads not in self._heads:
+            self._heads[heads] = self._head_rows(heads)
+        return self._heads[heads]
+
+    def _head_rows(self, heads: int) -> HeadRows:
+        real_BT = self.mask.squeeze(1)
+        # Each position's token among the packed ones. Padding repeats the first of its own sequence, so
+        # that a value that is not finite stays among its own.
+        last_BT = real_BT.flatten().cumsum(0).view_as(real_BT) - 1
+        first_B1 = (last_BT[:, -1:] + 1 - real_BT.sum(1, keepdim=True)).clamp(max=max(0, self.tokens - 1))
+        token_BT = torch.where(real_BT, last_BT, first_B1)
+        head_H = torch.arange(heads, device=self.mask.device)
+        spread_BHT = token_BT.unsqueeze(1) * heads + head_H.unsqueeze(1)
+        rows_BHT = torch.arange(spread_BHT.numel(), device=self.mask.device).view_as(spread_BHT)
+        gather_NH = self.take(rows_BHT.transpose(1, 2))
+        hidden_BT = torch.zeros_like(real_BT, dtype=torch.float32).masked_fill(~real_BT, -math.inf)
+        hidden_BH1T = hidden_BT[:, None, None].expand(-1, heads, 1, -1)
+        return HeadRows(spread_BHT.flatten(), gather_NH.flatten(), hidden_BH1T.flatten(0, 1))

@@ -24,12 +24,21 @@ class Encoder(nn.Module):
         *,
         activation: str = "relu",
         dropout: float = 0.0,
+        inner_dropout: float | None = None,
         norm: str = "post",
     ) -> None:
         super().__init__()
         self.width = width
         self.blocks = nn.ModuleList(
-            EncoderBlock(width, heads, hidden, activation=activation, dropout=dropout, norm=norm)
+            EncoderBlock(
+                width,
+                heads,
+                hidden,
+                activation=activation,
+                dropout=dropout,
+                inner_dropout=inner_dropout,
+                norm=norm,
+            )
             for _ in range(check_size("depth", depth))
         )
         self.norm = residual(norm).closing(width)
@@ -73,12 +82,21 @@ class Decoder(nn.Module):
         *,
         activation: str = "relu",
         dropout: float = 0.0,
+        inner_dropout: float | None = None,
         norm: str = "post",
     ) -> None:
         super().__init__()
         self.width = width
         self.blocks = nn.ModuleList(
-            DecoderBlock(width, heads, hidden, activation=activation, dropout=dropout, norm=norm)
+            DecoderBlock(
+                width,
+                heads,
+                hidden,
+                activation=activation,
+                dropout=dropout,
+                inner_dropout=inner_dropout,
+                norm=norm,
+            )
             for _ in range(check_size("depth", depth))
         )
         self.norm = residual(norm).closing(width)

@@ -93,12 +93,12 @@ class Translate(ExamplesTask[PairData]):
         return Batch(sentences, sentences, torch.arange(count))
 
     def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        logits_NV, next_BT = model(*self.arguments(batch)), batch.targets[:, 1:]
+        x_ND, next_BT = model(*self.arguments(batch), logits=False), batch.targets[:, 1:]
         if batch.target_lengths is None:
             next_N = next_BT.flatten()
         else:
             next_N = next_BT[padding_mask(batch.target_lengths - 1, next_BT.shape[1]).squeeze(1)]
-        loss, right = cross_entropy(logits_NV, next_N, smoothing)
+        loss, right = cross_entropy(x_ND, cast(nn.Linear, model.output), next_N, smoothing)
         return Scores(loss, {"loss": loss.detach(), "accuracy": right})
 
     def sample(self, split: str) -> str:
