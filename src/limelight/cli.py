@@ -104,6 +104,8 @@ def evaluate(
     run: Path,
     *,
     split: str | None = None,
+    beam: int = 1,
+    length_penalty: float = 1.0,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     device: str = "auto",
 ) -> None:
@@ -111,23 +113,32 @@ def evaluate(
 
     Example: limelight evaluate runs/reverse --split validation --json
 
+    Example: limelight evaluate runs/translate --beam 5
+
     Parameters
     ----------
     run
         A run folder.
     split
         train, validation or test; unless named, test, or validation where the data has no test split.
+    beam
+        Translations: how many beginnings are followed at once.
+    length_penalty
+        Translations: beams are judged by log-probability / length^penalty; 0 likes short ones.
     as_json
         Every digit, for programs.
     device
         auto, cpu, cuda or mps.
     """
+    from limelight.config import read
     from limelight.experiment import open_run
+    from limelight.tasks.decode import Search
     from limelight.training.progress import show_metric
 
+    search = read(Search, {"beam": beam, "length_penalty": length_penalty})
     opened = open_run(run, device=device)
     split = split or opened.held_out
-    judged = opened.judge(split)
+    judged = opened.judge(split, search=None if search == Search() else search)
     if as_json:
         rules = {"signatures": judged.signatures} if judged.signatures else {}
         _print_json({"split": split, **judged.values, **rules})

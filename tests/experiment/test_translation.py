@@ -123,6 +123,13 @@ def test_beams_give_several_answers_the_likeliest_first(run: Run) -> None:
     assert answer.probability > 0.5 > answer.others[0].probability
 
 
+def test_a_split_may_be_judged_by_what_beams_find(run: Run) -> None:
+    judged = run.judge("validation", search=Search(beam=4)).values
+    assert judged["exact"] >= run.evaluate("validation")["exact"] - 0.05
+    wild = run.judge("validation", search=Search(temperature=50.0)).values
+    assert wild["exact"] < 0.1 < judged["exact"]
+
+
 def test_resumed_it_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
     """With Muon, dropout and batches of several lengths."""
     name = run.experiment.name
@@ -146,6 +153,8 @@ def test_a_task_without_translations_has_no_beams(tmp_path: Path) -> None:
     for options in ({"search": Search(beam=2)}, {"alignment": True}):
         with pytest.raises(WrongInput, match="does not translate"):
             run.predict(["aabca"], **options)
+    with pytest.raises(WrongInput, match="does not translate"):
+        run.judge(search=Search(beam=2))
 
 
 def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

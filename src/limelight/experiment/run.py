@@ -73,7 +73,7 @@ class Run:
             return []
         if isinstance(self._reading, SequenceTask):
             if search or alignment:
-                raise WrongInput(f"{self.path} does not translate: it has no beams and no alignment")
+                raise self._does_not_translate()
             return self._reading.predict(self.model, inputs, first=first)
         lines = [str(line) for line in inputs]
         answers = self._reading.predict(self.model, lines, search)
@@ -90,12 +90,20 @@ class Run:
         """Each metric over a split, the held-out one unless named."""
         return self.judge(split).values
 
-    def judge(self, split: str | None = None) -> Judgement:
-        """Each metric over a split, and the rules that it goes by."""
-        split = split or self.held_out
-        means = evaluate(self.task, self.model, split, World(device=self.device))
-        judged = self.task.judge(self.model, split)
+    def judge(self, split: str | None = None, *, search: Search | None = None) -> Judgement:
+        """Each metric over a split, and the rules that it goes by; `search` as in `predict`."""
+        split, task = split or self.held_out, self.task
+        if search and isinstance(task, SequenceTask):
+            raise self._does_not_translate()
+        means = evaluate(task, self.model, split, World(device=self.device))
+        if isinstance(task, SequenceTask):
+            judged = task.judge(self.model, split)
+        else:
+            judged = task.judge(self.model, split, search)
         return Judgement(means | judged.values, judged.signatures)
+
+    def _does_not_translate(self) -> WrongInput:
+        return WrongInput(f"{self.path} does not translate: it has no beams and no alignment")
 
     @property
     def sample(self) -> str:

@@ -91,18 +91,19 @@ class LeanCache:
         self, memories: list[Sources | OneSource], rooms: list[Tensor], batch: int, heads: int
     ) -> None:
         self.memories, self.heads = memories, heads
-        self.rooms = rooms  # per block (2, capacity, B·H, K): keys and values
+        self.rooms = rooms  # per block (capacity, 2, B, D), of keys and values: what is used stands together
         self.batch, self.rows, self.length = batch, 1, 0  # rows that share a source
+        self._spare: Tensor | None = None  # one more room, to reorder into
 
     def append(self, block: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, 2, H, K) -> (B·H, K, T), (B·H, T, K)
+        """(B, 2, D) -> (B·H, K, T), (B·H, T, K)
 
         Keep the keys and values of one more position; gives back all so far.
         """
         room = self.rooms[block]
-        room[:, self.length] = keys_values.transpose(0, 1).reshape(2, room.shape[2], -1)
-        keys, values = room[:, : self.length + 1].unbind()
-        return keys.permute(1, 2, 0), values.transpose(0, 1)
+        room.select(0, self.length).copy_(keys_values.transpose(0, 1))
+        past = room.narrow(0, 0, self.length + 1).view(self.length + 1, 2, self.batch * self.heads, -1)
+        return past.select(1, 0).permute(1, 2, 0), past.select(1, 1).transpose(0, 1)
 
     def reorder(self, index: Tensor, *, sources: bool = True) -> None:
         """Keep the sequences that `index` (R) names, in its order. Without `sources`, each goes on with the
@@ -113,12 +114,17 @@ class LeanCache:
             self.rows = int(counts[0]) if even else 1
             owners = owners if even else index // self.rows
             self.memories = [memory.reordered(owners) for memory in self.memories]
-        picked = _of_heads(index, self.heads)
+        if len(index) != self.batch:
+            self._spare = None
+        blocks = torch.arange(0, 2 * self.length * self.batch, self.batch, device=index.device)
+        rows = (blocks.unsqueeze(1) + index).flatten()
         for block, room in enumerate(self.rooms):
-            kept = room[:, : self.length].index_select(2, picked)
-            if len(index) != self.batch:
-                self.rooms[block] = room = room.new_empty(2, room.shape[1], len(picked), room.shape[3])
-            room[:, : self.length] = kept
+            spare = self._spare
+            if spare is None:
+                spare = room.new_empty(*room.shape[:2], len(index), room.shape[3])
+            torch.index_select(room.flatten(0, 2), 0, rows, out=spare.flatten(0, 2)[: len(rows)])
+            self.rooms[block] = spare
+            self._spare = room if len(index) == self.batch else None
         self.batch = len(index)
 
 
@@ -148,7 +154,7 @@ class LeanDecoder:
             block.memory(projected, hidden)
             for block, projected in zip(self.blocks, plain.memories, strict=True)
         ]
-        rooms = [memory.new_empty(2, capacity, batch * heads, width // heads) for _ in self.blocks]
+        rooms = [memory.new_empty(capacity, 2, batch, width) for _ in self.blocks]
         return LeanCache(memories, rooms, batch, heads)
 
     @torch.no_grad()
@@ -157,7 +163,7 @@ class LeanDecoder:
 
         The next position of each target; the cache then holds it too.
         """
-        if cache.length == cache.rooms[0].shape[1]:
+        if cache.length == len(cache.rooms[0]):
             raise wrong("cache", f"of {cache.length} positions", f"at least {cache.length + 1} for this step")
         for number, block in enumerate(self.blocks):
             x = block.step(x, cache, number)
@@ -198,9 +204,9 @@ class _Block:
         return self.norms[2](x + self._feedforward(x))
 
     def _own(self, x: Tensor, cache: LeanCache, number: int) -> Tensor:
-        projected = self.query_key_value(x).view(len(x), 3, self.heads, -1)
-        keys, values = cache.append(number, projected[:, 1:])
-        weights = torch.bmm(projected[:, 0].reshape(len(keys), 1, -1), keys).softmax(-1)
+        projected = self.query_key_value(x).view(len(x), 3, -1)
+        keys, values = cache.append(number, projected.narrow(1, 1, 2))
+        weights = torch.bmm(projected.select(1, 0).reshape(len(keys), 1, -1), keys).softmax(-1)
         return self.own_output(torch.bmm(weights, values).view(x.shape))
 
     def memory(self, projected: KeyValues, hidden: Tensor | None) -> Sources | OneSource:

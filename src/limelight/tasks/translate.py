@@ -104,12 +104,12 @@ class Translate(ExamplesTask[PairData]):
     def sample(self, split: str) -> str:
         return self.data.texts[split][0][0]
 
-    def judge(self, model: nn.Module, split: str) -> Judgement:
+    def judge(self, model: nn.Module, split: str, search: Search | None = None) -> Judgement:
         """Every source once, against all of its translations."""
         references: dict[str, list[str]] = {}
         for source, target in self.data.texts[split]:
             references.setdefault(source, []).append(target)
-        answers = self.predict(model, list(references))
+        answers = self.predict(model, list(references), search)
         return judge_translations([answer.text for answer in answers], list(references.values()))
 
     def predict(self, model: nn.Module, lines: Sequence[str], search: Search | None = None) -> list[Answer]:
