@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from limelight import __version__
-from limelight.errors import Stopped, WrongInput
+from limelight.errors import Stopped, WrongInput, wrong
 from limelight.training.interrupt import Interrupted
 
 if TYPE_CHECKING:
     from limelight.tasks.task import Answer
+
+PICTURES = (".png", ".svg", ".pdf")
 
 app = App(
     name="limelight",
@@ -177,6 +179,7 @@ def predict(
         A run folder.
     text
         Inputs; an argument that is the name of a file stands for its lines. Without any, stdin is read.
+        Where images are classified, an input is the name of an image file.
     beam
         Translations: how many beginnings are followed at once.
     n_best
@@ -214,13 +217,45 @@ def predict(
     search = read(Search, wanted)
     opened = open_run(run, device=device)
     first = 1
-    for lines in _chunks(_inputs(text), 1 if sys.stdin and sys.stdin.isatty() else 1_000):
+    for lines in _chunks(
+        _inputs(text, names=opened.reads_images), 1 if sys.stdin and sys.stdin.isatty() else 1_000
+    ):
         answers = opened.predict(
             lines, first=first, search=None if search == Search() else search, alignment=alignment
         )
         for line, answer in zip(lines, answers, strict=True):
             _print_answer(line, answer, as_json=as_json)
         first += len(lines)
+
+
+@app.command
+def see(run: Path, given: str | None = None, *, out: Path | None = None, device: str = "auto") -> None:
+    """What a trained model looks at: a picture of every layer and head.
+
+    Example: limelight see runs/translate "She does not wear her red shirt." --out shirt.png
+
+    Example: limelight see runs/digits seven.png
+
+    Parameters
+    ----------
+    run
+        A run folder.
+    given
+        A line of text, or an image file; without it, a held-out example.
+    out
+        The picture: .png, .svg or .pdf. Unless named, see.png in the run folder.
+    device
+        auto, cpu, cuda or mps.
+    """
+    from limelight.experiment import open_run
+    from limelight.experiment.pictures import draw_look_at
+
+    path = out or run / "see.png"
+    if path.suffix not in PICTURES:
+        raise wrong("--out", repr(str(path)), f"a name that ends in {', '.join(PICTURES)}")
+    opened = open_run(run, device=device)
+    draw_look_at(opened, given).savefig(path, dpi=150)
+    print(path)
 
 
 @app.command
@@ -259,12 +294,12 @@ def explain(
     show_explanation(explained)
 
 
-def _inputs(arguments: tuple[str, ...]) -> Iterator[str]:
-    """Lines end with a line feed and with nothing else."""
+def _inputs(arguments: tuple[str, ...], *, names: bool) -> Iterator[str]:
+    """Lines end with a line feed and with nothing else. With `names`, files are inputs themselves."""
     for argument in arguments:
         path = Path(argument)
         try:
-            is_file = path.is_file()
+            is_file = not names and path.is_file()
         except OSError:  # too long for a name: it is text
             is_file = False
         if is_file:

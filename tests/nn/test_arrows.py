@@ -20,6 +20,7 @@ from limelight.nn import (
     Encoder,
     EncoderBlock,
     FeedForward,
+    GridPositions,
     LeanDecoder,
     LearnedPositions,
     MultiHeadAttention,
@@ -127,6 +128,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "Packing.pad": (PACKING.pad, floats(10, D)),
     "SinusoidalPositions.forward": (SinusoidalPositions(D).forward, floats(B, T, D)),
     "LearnedPositions.forward": (LearnedPositions(D, S).forward, floats(B, T, D)),
+    "GridPositions.forward": (
+        with_doc(GridPositions(D, 2, 3).forward, rows=4, columns=3), floats(B, 12, D),
+    ),
+    "GridPositions.vectors": (GridPositions(D, 2, 3).vectors, 4, 3),
     "dropout": (with_doc(limelight.nn.dropout, share=0.5), floats(2, B, T, K)),
     "Dropout.forward": (Dropout(0.5).forward, floats(B, T, D)),
     "cross_entropy": (

@@ -48,4 +48,5 @@ def test_an_unwatched_forward_holds_no_weights(masking: str) -> None:
 
 
 def test_watched_the_same_call_returns_them() -> None:
-    assert megabytes("watched", "open") > WEIGHTS
+    # A system that is short of memory takes back some of it meanwhile.
+    assert megabytes("watched", "open") > WEIGHTS / 2 > LIMIT

@@ -17,7 +17,8 @@ SORTED_TOGETHER = 50
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs (B, T) or (B, T, features), what is to be said of them, and which examples they are."""
+    """Inputs (B, T), (B, T, features) or (B, C, Y, X), what is to be said of them, and which examples they
+    are."""
 
     inputs: Tensor
     targets: Tensor
@@ -30,8 +31,8 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """How many real items its inputs have."""
-        return _real(self.inputs, self.lengths)
+        """How many real items its inputs have; an image is one."""
+        return len(self) if self.inputs.dim() == 4 else _real(self.inputs, self.lengths)
 
     @property
     def target_tokens(self) -> int:

@@ -1,20 +1,56 @@
-"""Sets of real digits, of which one does not belong."""
+"""Real digits: each by itself, or sets of which one does not belong."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
 from limelight.config import Config
 from limelight.data.batching import Examples
 from limelight.data.dataset import SPLITS, SequenceData
+from limelight.data.images import ImageData, Images, hold_out_images
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers, Vectors
+from limelight.data.splits import check_shares
 from limelight.errors import WrongInput
 from limelight.randomness import generator
 
 IMAGE_SHARES = (0.7, 0.15, 0.15)  # of the images: a test set is made of images that were never trained on
+
+
+def _load_digits(who: str) -> tuple[Tensor, Tensor]:
+    """-> (I, Y, X), (I)
+
+    From 0 to 16, and what they are.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        hint = "pip install -c constraints.txt '.[demo]'"
+        raise WrongInput(f"{who} takes its digits from scikit-learn, which is not there: {hint}") from None
+    pixels, digits = (torch.as_tensor(array) for array in load_digits(return_X_y=True))
+    return pixels.float().unflatten(1, (8, 8)), digits.long()
+
+
+class Digits(Config):
+    """1,797 digits drawn by hand, 8×8 pixels of 17 greys."""
+
+    kind: Literal["digits"] = "digits"
+    validation: float = Field(0.1, gt=0, lt=1)
+    test: float = Field(0.2, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> Self:
+        check_shares(self.validation, self.test)
+        return self
+
+    def load(self, seed: int) -> ImageData:
+        images_IYX, digits = _load_digits("digits")
+        pixels = (images_IYX * (255 / 16)).round().to(torch.uint8).unsqueeze(1)
+        shares = {"validation": self.validation} | ({"test": self.test} if self.test else {})
+        splits = hold_out_images({"train": Images(pixels, digits)}, shares, seed)
+        return ImageData(splits, tuple(map(str, range(10))))
 
 
 class OddOneOut(Config):
@@ -27,15 +63,8 @@ class OddOneOut(Config):
     test: int = Field(5_000, ge=1)
 
     def load(self, seed: int) -> SequenceData:
-        try:
-            from sklearn.datasets import load_digits
-        except ImportError:
-            hint = "pip install -c constraints.txt '.[demo]'"
-            raise WrongInput(
-                f"odd-one-out draws its digits from scikit-learn, which is not there: {hint}"
-            ) from None
-        pixels, digits = (torch.as_tensor(array) for array in load_digits(return_X_y=True))
-        images_ID = pixels.float() / 16
+        images_IYX, digits = _load_digits("odd-one-out")
+        images_ID = images_IYX.flatten(1) / 16
         order = torch.randperm(len(digits), generator=generator(seed, "images"))
         cuts = [round(share * len(digits)) for share in IMAGE_SHARES[:-1]]
         shares = order.split([*cuts, len(digits) - sum(cuts)])

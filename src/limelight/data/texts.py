@@ -12,6 +12,7 @@ from limelight.errors import WrongInput
 PACKED = (".gz", ".zip")
 MOST_BYTES = 2_000_000_000  # of an unpacked file: beyond them it is a trap, or needs other tools
 PIECE = 2**20
+LONGEST_REASON = 200  # characters
 # What the standard library raises on damaged archives.
 DAMAGE = (OSError, EOFError, RuntimeError, ValueError, zlib.error, lzma.LZMAError, BadZipFile)
 PASSWORD = 1  # the bit of a zip entry that says so
@@ -65,7 +66,7 @@ def _unpack(path: Path) -> tuple[str, bytes]:
     except DAMAGE as error:
         if isinstance(error, OSError) and error.filename:  # it could not be opened
             raise WrongInput(f"{path}: {error.strerror}") from None
-        reason = str(error) or "it ends too early"
+        reason = str(error)[:LONGEST_REASON] or "it ends too early"  # some quote the file itself
         raise WrongInput(f"{path}: the archive is damaged: {reason}; fetch it or pack it again") from None
 
 

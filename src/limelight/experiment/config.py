@@ -14,23 +14,29 @@ from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.transformer import TransformerConfig
+from limelight.models.vit import ViTConfig
 from limelight.tasks.classify import ClassifyConfig
+from limelight.tasks.images import ImagesConfig
 from limelight.tasks.label import LabelConfig
 from limelight.tasks.translate import TranslateConfig
 from limelight.training.config import TrainConfig
 
 FILE = "experiment.toml"
 
-TaskConfig = Annotated[LabelConfig | ClassifyConfig | TranslateConfig, Field(discriminator="kind")]
+TaskConfig = Annotated[
+    LabelConfig | ClassifyConfig | TranslateConfig | ImagesConfig, Field(discriminator="kind")
+]
 ModelConfig = Annotated[
-    LabellerConfig | ClassifierConfig | TransformerConfig | RecurrentConfig, Field(discriminator="kind")
+    LabellerConfig | ClassifierConfig | TransformerConfig | RecurrentConfig | ViTConfig,
+    Field(discriminator="kind"),
 ]
 MODELS = {
     "label": ("labeller",),
     "classify": ("classifier",),
     "translate": ("transformer", "recurrent"),
+    "images": ("vit",),
 }
-FILES = {"translate": "pairs"}  # what reads a path where a recipe makes its own data
+FILES = {"translate": "pairs", "images": "files"}  # what reads a path where a recipe makes its own data
 
 
 class Experiment(Config):

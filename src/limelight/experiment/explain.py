@@ -16,6 +16,7 @@ from limelight.models.classifier import ClassifierConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
+from limelight.models.vit import ViTConfig
 from limelight.nn import AdditiveAttention, MultiHeadAttention, Tap
 from limelight.training.folder import RunFolder
 
@@ -147,7 +148,7 @@ def in_words(config: ModelConfig) -> str:
     heads = f"{_count(config.heads, 'head')} of width {config.width // config.heads}"
     positions = "no" if config.positions == "none" else config.positions
     parts = [layers, heads, f"{config.norm}-norm", f"{positions} positions"]
-    if isinstance(config, ClassifierConfig):
+    if isinstance(config, ClassifierConfig | ViTConfig):
         parts.append(f"{config.pooling} pooling")
     if isinstance(config, TransformerConfig) and config.tied != "nothing":
         parts.append("tied embeddings" if config.tied == "all" else "tied output")

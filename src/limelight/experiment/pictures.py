@@ -1,12 +1,19 @@
 """What a finished run looks like: its curves, and the attention of its model over one example."""
 
 from itertools import pairwise
+from pathlib import Path
+from typing import cast
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from limelight.data.batching import Batch
 from limelight.experiment.alignment import Alignment, look
+from limelight.experiment.image_pictures import draw_images, draw_look, first_right
 from limelight.experiment.run import Run
+from limelight.models.vit import ViT
+from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
 from limelight.view import draw_attention, draw_curves, watch
@@ -19,43 +26,63 @@ TRIED = 50  # translations, to find one worth looking at
 def draw_run(run: Run) -> None:
     metric = run.task.goal.metric
     draw_curves(run.journal, metric, title=run.experiment.name).savefig(run.path / "curves.png", dpi=150)
-    draw_example(run)
+    if isinstance(run.task, ClassifyImages):
+        draw_images(run, run.task)
+    draw_look_at(run).savefig(run.path / "attention.png", dpi=150)
 
 
-def draw_example(run: Run) -> None:
-    """Every layer and head (the last ones, of many) over one held-out example that is not too long."""
-    task = run.task
-    layers, queries, keys = _translated(run, task) if isinstance(task, Translate) else _labelled(run, task)
+def draw_look_at(run: Run, given: str | None = None) -> Figure:
+    """What every layer and head (the last ones, of many) looks at in an input: a line of text or the name of
+    an image file; without one, in a held-out example that is not too long."""
+    name = run.experiment.name
+    if isinstance(run.reading, ClassifyImages):
+        pixels = first_right(run) if given is None else run.reading.read(given)
+        return draw_look(
+            cast(ViT, run.model), run.reading, pixels, name if given is None else Path(given).name
+        )
+    if isinstance(run.reading, Translate):
+        layers, queries, keys = _translated(run, run.reading, given)
+    else:
+        layers, queries, keys = _labelled(run, run.reading, given)
     names = [f"layer {i}, head {head}" for i, layer in enumerate(layers) for head in range(len(layer))]
-    title = f"{run.experiment.name}: what looks at what"
-    sheet = draw_attention(torch.cat(layers)[-MAPS:], queries, keys, title=title, names=names[-MAPS:])
-    sheet.savefig(run.path / "attention.png", dpi=150)
+    title = f"{name}: what looks at what"
+    return draw_attention(torch.cat(layers)[-MAPS:], queries, keys, title=title, names=names[-MAPS:])
 
 
 @torch.no_grad()
-def _labelled(run: Run, task: SequenceTask) -> tuple[list[Tensor], list[str], list[str]]:
-    """Self-attention over the first one."""
-    lengths = task.lengths(run.held_out)
-    first = int((lengths <= max(READABLE, int(lengths.min()))).nonzero()[0])
-    batch = task.batch(run.held_out, torch.tensor([first])).to(run.device)
+def _labelled(run: Run, task: SequenceTask, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
+    """Self-attention over a line, or over the first example."""
+    items = _first_short(run) if line is None else task.encode(line)
+    batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1)).to(run.device)
     with watch(run.model) as seen:
         run.model(*task.arguments(batch))
-    tokens = task.reader.show(batch.inputs[0].cpu())
+    tokens = task.reader.show(items)
     layers = [weights[0][0] for name, weights in seen.items() if "self_attention" in name]
     if layers[0].shape[-1] == len(tokens) + 1:
         tokens = ["[class]", *tokens]
     return layers, tokens, tokens
 
 
-def _translated(run: Run, task: Translate) -> tuple[list[Tensor], list[str], list[str]]:
-    """Cross-attention over the data's example, or over that of some translations whose words cross most."""
-    short = [source for source, _ in task.data.texts[run.held_out] if len(source.split()) <= READABLE // 4]
-    lines = [task.data.example] if task.data.example else short[:TRIED] or [task.sample(run.held_out)]
+def _first_short(run: Run) -> Tensor:
+    lengths = run.task.lengths(run.held_out)
+    first = int((lengths <= max(READABLE, int(lengths.min()))).nonzero()[0])
+    return run.task.batch(run.held_out, torch.tensor([first])).inputs[0]
+
+
+def _translated(run: Run, task: Translate, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
+    """Cross-attention over a line, or over the translation whose words cross most."""
+    lines = _worth_looking_at(run) if line is None else [line]
     answers = run.predict(lines, alignment=True)
-    line, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
-    source, target = task.source.encode(line), task.target.encode(answer.text)
+    best, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
+    source, target = task.source.encode(best), task.target.encode(answer.text)
     seen = look(run.model, task, source, target)
     return seen.layers, task.target.show(target), task.source.show(source)
+
+
+def _worth_looking_at(run: Run) -> list[str]:
+    data = cast(Translate, run.task).data
+    short = [source for source, _ in data.texts[run.held_out] if len(source.split()) <= READABLE // 4]
+    return [data.example] if data.example else short[:TRIED] or [run.sample]
 
 
 def _crossings(alignment: Alignment) -> int:

@@ -15,6 +15,7 @@ from limelight.experiment.alignment import align
 from limelight.experiment.config import FILE, Experiment, experiment
 from limelight.experiment.devices import choose
 from limelight.tasks.decode import Search
+from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.task import Answer, Judgement
 from limelight.tasks.translate import Translate
@@ -25,7 +26,7 @@ from limelight.training.journal import read_journal
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
 
-AnyTask = SequenceTask | Translate
+AnyTask = SequenceTask | Translate | ClassifyImages
 
 
 class Run:
@@ -40,11 +41,11 @@ class Run:
             raise WrongInput(f"{path} has no checkpoint that is whole; train it first: {hint}")
         self._saved = saved
         self._loaded = task
-        self._reading = self.experiment.task.restore(saved.data)
+        self.reading: AnyTask = self.experiment.task.restore(saved.data)  # without its examples
 
     @cached_property
     def model(self) -> nn.Module:
-        model = self.experiment.model.build(self._reading.sizes).to(self.device)
+        model = self.experiment.model.build(self.reading.sizes).to(self.device)
         load_weights(model, self._saved.weights)
         return model.eval()
 
@@ -58,28 +59,32 @@ class Run:
 
     def predict(
         self,
-        inputs: Sequence[str | Tensor],
+        inputs: Sequence[str | Path | Tensor],
         *,
         first: int = 1,
         search: Search | None = None,
         alignment: bool = False,
     ) -> list[Answer]:
-        """One answer an input, in their order; inputs are lines of text, or tensors.
+        """One answer an input, in their order; inputs are lines of text, names of image files, or tensors.
 
         `first` is the number of the first one, by which what is wrong is named. `search` says how a
         translation is looked for; `alignment`, to say which words it comes from.
         """
         if not inputs:
             return []
-        if isinstance(self._reading, SequenceTask):
+        if not isinstance(self.reading, Translate):
             if search or alignment:
                 raise self._does_not_translate()
-            return self._reading.predict(self.model, inputs, first=first)
+            return self.reading.predict(self.model, inputs, first=first)
         lines = [str(line) for line in inputs]
-        answers = self._reading.predict(self.model, lines, search)
+        answers = self.reading.predict(self.model, lines, search)
         if alignment:
-            answers = [align(self.model, self._reading, *pair) for pair in zip(lines, answers, strict=True)]
+            answers = [align(self.model, self.reading, *pair) for pair in zip(lines, answers, strict=True)]
         return answers
+
+    @property
+    def reads_images(self) -> bool:
+        return isinstance(self.reading, ClassifyImages)
 
     @property
     def held_out(self) -> str:
@@ -93,13 +98,13 @@ class Run:
     def judge(self, split: str | None = None, *, search: Search | None = None) -> Judgement:
         """Each metric over a split, and the rules that it goes by; `search` as in `predict`."""
         split, task = split or self.held_out, self.task
-        if search and isinstance(task, SequenceTask):
+        if search and not isinstance(task, Translate):
             raise self._does_not_translate()
         means = evaluate(task, self.model, split, World(device=self.device))
-        if isinstance(task, SequenceTask):
-            judged = task.judge(self.model, split)
-        else:
+        if isinstance(task, Translate):
             judged = task.judge(self.model, split, search)
+        else:
+            judged = task.judge(self.model, split)
         return Judgement(means | judged.values, judged.signatures)
 
     def _does_not_translate(self) -> WrongInput:

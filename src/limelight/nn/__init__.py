@@ -38,7 +38,7 @@ from limelight.nn.masks import causal_mask, padding_mask
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.packing import Packing
 from limelight.nn.patches import PatchEmbedding
-from limelight.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from limelight.nn.positions import GridPositions, LearnedPositions, SinusoidalPositions, sinusoids
 from limelight.nn.stacks import Decoder, Encoder
 from limelight.nn.tap import Tap
 
@@ -52,6 +52,7 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "FeedForward",
+    "GridPositions",
     "KeyValues",
     "LeanCache",
     "LeanDecoder",

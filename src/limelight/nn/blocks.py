@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
@@ -15,17 +16,42 @@ from limelight.nn.packing import Packing
 Sublayer = Callable[[Tensor], Tensor]
 
 
-class PostNorm(nn.Module):
-    """norm(x + f(x)), as in the paper (Vaswani et al. 2017, section 3.1)."""
+class _Residual(nn.Module):
+    """x plus what a sub-layer makes of it.
+
+    A sub-layer may give the first positions of x alone; then they alone go on. With `skip`, the share of
+    the examples that go around the sub-layer while training (stochastic depth, Huang et al. 2016), what is
+    added to the others grows, so that the mean stays.
+    """
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
+        self.skip = 0.0
+
+    def _add(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """(B, T, D) -> (B, t, D)"""
+        if self.training and self.skip:
+            return self._add_to_some(x, sublayer)
+        added = self.dropout(sublayer(x))
+        return added + (x if added.shape == x.shape else x[:, : added.shape[1]])
+
+    def _add_to_some(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """Those that go around are not computed."""
+        count = max(1, round(len(x) * (1 - self.skip)))
+        some_R = torch.randperm(len(x), device=x.device)[:count]
+        added = self.dropout(sublayer(x.index_select(0, some_R)))
+        first = x[:, : added.shape[1]]
+        return first.index_add(0, some_R, added.to(x.dtype), alpha=len(x) / count)
+
+
+class PostNorm(_Residual):
+    """norm(x + f(x)), as in the paper (Vaswani et al. 2017, section 3.1)."""
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""
-        return self.norm(x + self.dropout(sublayer(x)))
+        return self.norm(self._add(x, sublayer))
 
     @staticmethod
     def closing(width: int) -> nn.Module:
@@ -33,17 +59,12 @@ class PostNorm(nn.Module):
         return nn.Identity()
 
 
-class PreNorm(nn.Module):
+class PreNorm(_Residual):
     """x + f(norm(x)): the sum stays untouched from end to end (Xiong et al. 2020)."""
-
-    def __init__(self, width: int, dropout: float) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""
-        return x + self.dropout(sublayer(self.norm(x)))
+        return self._add(x, lambda x: sublayer(self.norm(x)))
 
     @staticmethod
     def closing(width: int) -> nn.Module:
@@ -95,14 +116,18 @@ class EncoderBlock(nn.Module):
         *,
         causal: bool = False,
         packing: Packing | None = None,
+        first: int | None = None,
     ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
-        With a `packing`, x and the result are its (N, D) real tokens.
+        With a `packing`, x and the result are its (N, D) real tokens. With `first`, as many positions
+        are computed, and come out; the others are only attended to.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
 
         def attend_to_itself(x: Tensor) -> Tensor:
+            if first is not None:
+                return self.self_attention(x[:, :first], x, mask)
             return self.self_attention(x, mask=mask, causal=causal, packing=packing)
 
         x = self.self_residual(x, attend_to_itself)

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
@@ -68,3 +69,42 @@ class LearnedPositions(nn.Module):
             learned = f"the {len(self.table)} learned ones, from 0 on"
             raise wrong("x", f"at positions {start} to {end - 1}", learned)
         return self.dropout(x + self.table[start:end])
+
+
+class GridPositions(nn.Module):
+    """Adds to each patch of an image a vector of its row and column, for a grid of rows × columns.
+
+    Learned, or waves: half of the width tells the row, the other half the column. Of an image with another
+    grid, learned vectors are interpolated (Dosovitskiy et al. 2021, section 3.2), and waves go on.
+    """
+
+    def __init__(self, width: int, rows: int, columns: int, *, learned: bool = True) -> None:
+        super().__init__()
+        self.width = check_size("width", width)
+        self.grid = check_size("rows", rows), check_size("columns", columns)
+        self.table = nn.Parameter(torch.empty(rows * columns, width)) if learned else None
+        if self.table is not None:
+            nn.init.normal_(self.table, std=0.02)
+
+    def forward(self, x: Tensor, rows: int, columns: int) -> Tensor:
+        """(B, P, D) -> (B, P, D)"""
+        check_axes("x", x, "(B, P, D)", self.width)
+        if x.shape[1] != rows * columns:
+            raise wrong("x", f"of {x.shape[1]} patches", f"{rows} × {columns} of them")
+        return x + self.vectors(rows, columns).to(x.dtype)
+
+    def vectors(self, rows: int, columns: int) -> Tensor:
+        """-> (P, D)"""
+        if self.table is None:
+            return self._waves(rows, columns)
+        if (rows, columns) == self.grid:
+            return self.table
+        grid_1DYX = self.table.unflatten(0, self.grid).permute(2, 0, 1).unsqueeze(0)
+        resized = F.interpolate(grid_1DYX, (rows, columns), mode="bicubic", align_corners=False)
+        return resized.squeeze(0).flatten(1).T
+
+    def _waves(self, rows: int, columns: int) -> Tensor:
+        half = self.width // 2
+        of_row = sinusoids(rows, half).unsqueeze(1).expand(-1, columns, -1)
+        of_column = sinusoids(columns, self.width - half).unsqueeze(0).expand(rows, -1, -1)
+        return torch.cat((of_row, of_column), -1).flatten(0, 1)

@@ -50,19 +50,24 @@ class Encoder(nn.Module):
         *,
         causal: bool = False,
         packing: Packing | None = None,
+        first: int | None = None,
     ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
         A mask of one row a sequence, (B, 1, T), is padding: the positions it hides are not computed
         and come out as zeros. A mask of T rows only says who may attend to whom. With a `packing`, x
-        and the result are its (N, D) real tokens.
+        and the result are its (N, D) real tokens. With `first`, as many positions come out, and the last
+        block computes no others.
         """
+        if first is not None and (mask is not None or causal or packing):
+            raise wrong("first", first, "None with a mask, a packing or causal")
         tokens, inside = x, packing
         if packing is None:
             check_axes("x", x, "(B, T, D)", self.width)
             tokens, mask, inside = _pack(x, "mask", mask, rows=x.shape[1])
-        for block in self.blocks:
-            tokens = block(tokens, mask, causal=causal, packing=inside)
+        for number, block in enumerate(self.blocks, 1):
+            only = first if number == len(self.blocks) else None
+            tokens = block(tokens, mask, causal=causal, packing=inside, first=only)
         tokens = self.norm(tokens)
         return inside.pad(tokens) if inside and packing is None else tokens
 

@@ -1,18 +1,19 @@
 """What every task that has examples shares."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
-from limelight.data.batching import Batch, Examples
+from limelight.data.batching import Batch
 from limelight.errors import WrongInput, unknown
 from limelight.tasks.task import Judgement, Scores
 
 
 class Data(Protocol):
     @property
-    def splits(self) -> dict[str, Examples]: ...
+    def splits(self) -> Mapping[str, Any]: ...
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -26,6 +27,8 @@ D = TypeVar("D", bound=Data)
 
 class ExamplesTask(ABC, Generic[D]):
     """With its examples, or restored for prediction alone."""
+
+    unit = "tokens"
 
     def __init__(self, data: D | None) -> None:
         self._data = data
@@ -48,7 +51,7 @@ class ExamplesTask(ABC, Generic[D]):
     def splits(self) -> tuple[str, ...]:
         return tuple(self.data.splits)
 
-    def examples(self, split: str) -> Examples:
+    def examples(self, split: str) -> Any:
         if split not in self.data.splits:
             raise unknown("split", split, self.data.splits)
         return self.data.splits[split]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 import torch
@@ -80,9 +81,11 @@ class SequenceTask(ExamplesTask[SequenceData]):
         """What the model says of one sequence, of its outputs (T, L) or (L)."""
 
     @torch.no_grad()
-    def predict(self, model: nn.Module, lines: Sequence[str | Tensor], *, first: int = 1) -> list[Answer]:
+    def predict(
+        self, model: nn.Module, lines: Sequence[str | Path | Tensor], *, first: int = 1
+    ) -> list[Answer]:
         """One answer a line, in the order of the lines."""
-        rows = Ragged.of([self._encode(line, number) for number, line in enumerate(lines, first)])
+        rows = Ragged.of([self.encode(line, number) for number, line in enumerate(lines, first)])
         device = next(model.parameters()).device
         model.eval()
         found: dict[int, Answer] = {}
@@ -94,10 +97,11 @@ class SequenceTask(ExamplesTask[SequenceData]):
                 found[row] = self.answer(output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]
 
-    def _encode(self, line: str | Tensor, number: int) -> Tensor:
-        if not isinstance(line, str):
+    def encode(self, line: str | Path | Tensor, number: int = 1) -> Tensor:
+        """-> (T) or (T, features)"""
+        if isinstance(line, Tensor):
             return line
         try:
-            return self.reader.encode(line)
+            return self.reader.encode(str(line))
         except WrongInput as refusal:
             raise WrongInput(f"input {number}: {refusal}") from None

@@ -51,6 +51,8 @@ class Answer:
 
 
 class Task(Protocol):
+    unit: str  # of what speed is counted in
+
     @property
     def goal(self) -> Goal: ...
 

@@ -114,7 +114,7 @@ class Trainer:
         """Train to the end. What was saved is whole at every moment."""
         progress = self.progress
         begin = time.perf_counter() - progress.seconds
-        self.watcher.begin(progress.step, self.total)
+        self.watcher.begin(progress.step, self.total, self.task.unit)
         try:
             with deferred() as signals:
                 while True:

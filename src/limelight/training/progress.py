@@ -14,7 +14,7 @@ class Watcher:
 
     def note(self, text: str) -> None: ...
 
-    def begin(self, step: int, total: int) -> None: ...
+    def begin(self, step: int, total: int, unit: str) -> None: ...
 
     def step(self, step: int, tokens: int, metrics: Metrics) -> None: ...
 
@@ -32,8 +32,8 @@ class Lines(Watcher):
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, step: int, total: int) -> None:
-        self._total = total
+    def begin(self, step: int, total: int, unit: str) -> None:
+        self._total, self._unit = total, unit
         self._since = time.perf_counter()
         print(f"step {step} of {total}", file=sys.stderr, flush=True)
 
@@ -44,13 +44,13 @@ class Lines(Watcher):
         now = time.perf_counter()
         speed = self._tokens / max(now - self._since, 1e-9)
         where = f"step {step} of {self._total}, epoch {epoch:.2f}"
-        text = f"{where}: training {show(train)}; validation {show(validation)}; {speed:,.0f} tokens/s"
+        text = f"{where}: training {show(train)}; validation {show(validation)}; {speed:,.0f} {self._unit}/s"
         print(text, file=sys.stderr, flush=True)
         self._tokens, self._since = 0, time.perf_counter()
 
 
 class Bar(Watcher):
-    """Step, loss, accuracy, tokens a second and time left; the last evaluation stands beside them."""
+    """Step, loss, accuracy, speed and time left; the last evaluation stands beside them."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -69,7 +69,8 @@ class Bar(Watcher):
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, step: int, total: int) -> None:
+    def begin(self, step: int, total: int, unit: str) -> None:
+        self._unit = unit
         self._bar = self._progress.add_task(
             "", total=total, completed=step, metrics="", speed="", validation=""
         )
@@ -80,7 +81,7 @@ class Bar(Watcher):
         self._tokens += tokens
         now = time.perf_counter()
         if now - self._since > 0.25:  # more often than this nobody can read it
-            speed = f"{self._tokens / (now - self._since):,.0f} tokens/s"
+            speed = f"{self._tokens / (now - self._since):,.0f} {self._unit}/s"
             self._progress.update(self._bar, completed=step, metrics=show(metrics), speed=speed)
             self._tokens, self._since = 0, now
 

@@ -1,6 +1,16 @@
 """How attention is seen."""
 
+from limelight.view.images import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout
 from limelight.view.plots import draw_attention, draw_curves
 from limelight.view.watch import watch
 
-__all__ = ["draw_attention", "draw_curves", "watch"]
+__all__ = [
+    "draw_attention",
+    "draw_confusion",
+    "draw_curves",
+    "draw_looks",
+    "draw_sheet",
+    "draw_similarities",
+    "rollout",
+    "watch",
+]

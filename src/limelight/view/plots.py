@@ -60,7 +60,7 @@ def draw_attention(
             axes.set_axis_off()
     figure.colorbar(picture, ax=list(grid), label="weight")
     if title:
-        figure.suptitle(_plain(title), fontsize=12)
+        figure.suptitle(plain(title), fontsize=12)
     return figure
 
 
@@ -82,7 +82,7 @@ def draw_curves(journal: Sequence[dict[str, Any]], metric: str, *, title: str = 
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()
     if title:
-        figure.suptitle(_plain(title), fontsize=12)
+        figure.suptitle(plain(title), fontsize=12)
     return figure
 
 
@@ -99,7 +99,7 @@ def _draw_map(
         if tokens is None:
             axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         else:
-            axis.set_ticks(range(len(tokens)), [_plain(token) for token in tokens], fontsize=8)
+            axis.set_ticks(range(len(tokens)), [plain(token) for token in tokens], fontsize=8)
     if keys is not None and max((len(str(key)) for key in keys), default=0) > 2:
         axes.tick_params(axis="x", rotation=90)
     return picture
@@ -110,6 +110,6 @@ def _inches(tokens: int) -> float:
     return min(max(1.9, 0.27 * tokens), 10.0)
 
 
-def _plain(token: object) -> str:
+def plain(token: object) -> str:
     """A dollar sign in a token is a dollar sign, not the beginning of a formula."""
     return str(token).replace("$", r"\$")

@@ -1,0 +1,153 @@
+"""What an image shows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from limelight.config import Config
+from limelight.data.augment import AugmentConfig, augment, erase, mix, recolour
+from limelight.data.batching import Batch
+from limelight.data.cifar import Cifar10
+from limelight.data.digits import Digits
+from limelight.data.folders import ImageFiles
+from limelight.data.images import ImageData
+from limelight.data.pictures import read_picture
+from limelight.errors import WrongInput
+from limelight.models.sizes import Sizes
+from limelight.tasks.examples import ExamplesTask
+from limelight.tasks.task import Answer, Goal, Scores
+
+MEASURED = 10_000  # images, for the mean and the deviation of their pixels: more say the same
+
+
+class ImagesConfig(Config):
+    kind: Literal["images"] = "images"
+    data: Annotated[Digits | Cifar10 | ImageFiles, Field(discriminator="kind")]
+    augment: AugmentConfig = AugmentConfig()
+
+    def load(self, seed: int) -> "ClassifyImages":
+        return ClassifyImages.of(self.data.load(seed), self.augment)
+
+    def restore(self, state: str) -> "ClassifyImages":
+        return ClassifyImages(ImagesState.model_validate_json(state), self.augment)
+
+
+class ImagesState(Config):
+    """What stays of the data when only prediction is wanted."""
+
+    names: tuple[str, ...]
+    image: tuple[int, int, int]
+    mean: tuple[float, ...]  # of each channel, over training, from 0 to 1
+    deviation: tuple[float, ...]
+
+
+class ClassifyImages(ExamplesTask[ImageData]):
+    """Cross-entropy of the class. Training images are augmented; all are normalised as training is."""
+
+    unit = "images"
+
+    def __init__(self, state: ImagesState, augment: AugmentConfig, data: ImageData | None = None) -> None:
+        super().__init__(data)
+        self._state, self._augment = state, augment
+        self.names = state.names
+
+    @classmethod
+    def of(cls, data: ImageData, augment: AugmentConfig) -> "ClassifyImages":
+        pixels = data.splits["train"].pixels
+        some = pixels[:: max(1, len(pixels) // MEASURED)].double() / 255
+        channels, rows, columns = pixels.shape[1:]
+        state = ImagesState(
+            names=data.names,
+            image=(channels, rows, columns),
+            mean=tuple(some.mean((0, 2, 3)).tolist()),
+            deviation=tuple(some.std((0, 2, 3), correction=0).clamp(min=1e-3).tolist()),
+        )
+        return cls(state, augment, data)
+
+    @property
+    def goal(self) -> Goal:
+        return Goal("accuracy", 1.0)
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(outputs=len(self.names), image=self._state.image)
+
+    @property
+    def state(self) -> str:
+        return self._state.model_dump_json()
+
+    def lengths(self, split: str) -> Tensor:
+        return torch.ones(len(self.examples(split)), dtype=torch.long)
+
+    def predictions(self, batch: Batch) -> int:
+        return len(batch)
+
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        return (self.normalise(batch.inputs.float() / 255),)
+
+    def blank(self, count: int) -> Batch:
+        pixels = torch.zeros(count, *self._state.image, dtype=torch.uint8)
+        return Batch(pixels, torch.zeros(count, dtype=torch.long), torch.arange(count))
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """(B, C, Y, X) -> (B, C, Y, X)"""
+        mean, deviation = (
+            images.new_tensor(values).view(-1, 1, 1) for values in (self._state.mean, self._state.deviation)
+        )
+        return (images - mean) / deviation
+
+    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        images, other_B, share = self._seen(batch, model.training)
+        logits_BL = model(images)
+        loss = share * _loss(logits_BL, batch.targets, smoothing)
+        if other_B is not None and share < 1:
+            loss = loss + (1 - share) * _loss(logits_BL, batch.targets.index_select(0, other_B), smoothing)
+        right = (logits_BL.argmax(-1) == batch.targets).sum()
+        return Scores(loss, {"loss": loss.detach(), "accuracy": right})
+
+    def _seen(self, batch: Batch, training: bool) -> tuple[Tensor, Tensor | None, float]:
+        """(B, C, Y, X) of numbers, which other image is mixed into each, and the share that is not of it"""
+        config = self._augment if training else AugmentConfig()
+        images = self.normalise(recolour(augment(batch.inputs, config).float() / 255, config))
+        if config.erase:
+            images = erase(images, config.erase)
+        return mix(images, config) if config.mixup or config.cutmix else (images, None, 1.0)
+
+    def sample(self, split: str) -> str:
+        return ""  # none can be typed
+
+    def predict(
+        self, model: nn.Module, inputs: Sequence[str | Path | Tensor], *, first: int = 1
+    ) -> list[Answer]:
+        """One answer an image: the name of a file, or bytes (C, Y, X) of any size that patches divide."""
+        device = next(model.eval().parameters()).device
+        answers = []
+        for number, one in enumerate(inputs, first):
+            pixels = self.read(one, number).unsqueeze(0).to(device)
+            probability, best = self.probabilities(model, pixels)[0].max(-1)
+            answers.append(Answer(self.names[int(best)], float(probability)))
+        return answers
+
+    @torch.no_grad()
+    def probabilities(self, model: nn.Module, pixels: Tensor) -> Tensor:
+        """(B, C, Y, X) -> (B, L)"""
+        return model.eval()(self.normalise(pixels.float() / 255)).float().softmax(-1).cpu()
+
+    def read(self, one: str | Path | Tensor, number: int = 1) -> Tensor:
+        """-> (C, Y, X)"""
+        channels, rows, columns = self._state.image
+        if not isinstance(one, Tensor):
+            return read_picture(Path(one), (rows, columns), channels, str(one))
+        if one.dtype != torch.uint8 or one.dim() != 3 or one.shape[0] != channels:
+            what = f"{tuple(one.shape)} of {one.dtype}"
+            raise WrongInput(f"input {number} is {what}; allowed: ({channels}, Y, X) of torch.uint8")
+        return one
+
+
+def _loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)

@@ -1,0 +1,47 @@
+"""Images that tests draw."""
+
+import io
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+WHOLE = [
+    ("PNG", {}),
+    ("JPEG", {}),
+    ("JPEG", {"progressive": True}),
+    ("WEBP", {}),
+    ("WEBP", {"lossless": True}),
+    ("GIF", {}),
+    ("BMP", {}),
+    ("TIFF", {}),
+    ("TIFF", {"compression": "tiff_lzw"}),
+    ("PPM", {}),
+]
+
+
+def save(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def noise(rows: int = 7, columns: int = 5, seed: int = 1) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), dtype=np.uint8))
+
+
+def tensor(image: Image.Image) -> Tensor:
+    return torch.tensor(np.asarray(image)).permute(2, 0, 1)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, data: bytes = b"") -> bytes:
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", data) + chunk(b"IEND", b"")
