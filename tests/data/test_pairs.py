@@ -426,7 +426,11 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ("a.txt", tabs(PAIRS[:1]), ": too few pairs: none is left for train"),
         ("a.txt", tabs().encode("utf-16"), f":1: byte 0x00 at offset 3 {UTF8}"),
         ("a.txt", "a\tb\ncafé\tx\n".encode("latin-1"), f":2: byte 0xe9 at offset 7 {UTF8}"),
-        ("a.txt.gz", gzip.compress(b"\xef\xbb\xbfa\tb\n\n\xff"), f":3: byte 0xff at offset 8 {UTF8}"),
+        (
+            "a.txt.gz",
+            gzip.compress(b"\xef\xbb\xbfa\tb\n\n\xff", mtime=0),
+            f":3: byte 0xff at offset 8 {UTF8}",
+        ),
         ("a.zip", zipped({"x/fra.txt": "a\tb\nc\0"}), f"/fra.txt:2: byte 0x00 at offset 5 {UTF8}"),
         (
             "a.txt.gz",
@@ -435,7 +439,7 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ),
         (
             "a.txt.gz",
-            gzip.compress(tabs().encode())[:-9],
+            gzip.compress(tabs().encode(), mtime=0)[:-9],
             ": the archive is damaged: Compressed file ended before the end-of-stream marker was reached; "
             "fetch it or pack it again",
         ),
@@ -467,7 +471,7 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ),
         (
             "train.en.gz",
-            gzip.compress(b"x\n"),
+            gzip.compress(b"x\n", mtime=0),
             ": pairs with a tab between are read from .txt, .tsv, .gz, .zip; "
             "of parallel files such as train.en and train.fr, give the folder",
         ),

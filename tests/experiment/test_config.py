@@ -12,6 +12,7 @@ from limelight.errors import WrongInput
 from limelight.experiment.config import differences, experiment, recipes, setting
 
 NAMES = sorted(recipes())
+FREE = ("pairs", "text", "label", "source", "target")  # any text may stand there
 
 
 def keys_of(values: dict[str, Any], above: str = "") -> list[str]:
@@ -40,7 +41,7 @@ def mutated(name: str, dice: random.Random) -> tuple[str, dict[str, Any]]:
     elif isinstance(place[last], int | float):
         place[last] = dice.choice([-1, -0.5, float("nan"), float("inf"), "many"])
     else:
-        place[last] = dice.choice(["/nowhere/", "", -3]) if last not in ("pairs", "text", "label") else 5
+        place[last] = dice.choice(["/nowhere/", "", -3]) if last not in FREE else 5
     return key, values
 
 

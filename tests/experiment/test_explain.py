@@ -18,10 +18,11 @@ from limelight.models.labeller import LabellerConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
+from limelight.models.vit import ViTConfig
 
 V, L, W, E = 13, 17, 19, 23
 SIZES = Sizes(outputs=L, vocabulary=V, longest=T)
-SHARED = Sizes(outputs=V, vocabulary=V, longest=S, shared=True)
+SHARED = Sizes(outputs=V, vocabulary=V, longest=S, shared=True, image=(3, 12, 20))
 SHAPE: dict[str, Any] = {"width": D, "depth": 2, "heads": H, "hidden": HIDDEN}
 BLOCKS: dict[str, Any] = {"width": D, "heads": H, "hidden": HIDDEN}
 SETTINGS = {"task.data.train": 31, "task.data.validation": 7, "task.data.test": 7, "train.batch": 17}
@@ -41,6 +42,7 @@ WORDS = {
     "transformer: 2 + 2 layers, 1 head of width 32, post-norm, sinusoidal positions, tied embeddings": (
         TransformerConfig(tied="all")
     ),
+    "vit: 6 layers, 1 head of width 32, pre-norm, learned positions, class-token pooling": ViTConfig(),
     "recurrent: 1 layer, width 19, both directions, additive attention": RecurrentConfig(width=W),
     "recurrent: 3 layers, width 19, one direction, additive attention": RecurrentConfig(
         width=W, depth=3, bidirectional=False
@@ -66,7 +68,9 @@ def check_parameters(model: nn.Module, layers: list[Layer]) -> None:
 def test_each_parameter_of_a_recipe_counts_once_and_each_layer_is_called(recipe: str) -> None:
     wanted = experiment(recipe)
     model = wanted.model.build(SHARED)
-    inputs = pairs() if wanted.task.kind == "translate" else pairs()[::2]
+    inputs = {"translate": pairs(), "images": (torch.randn(B, 3, 12, 20),)}.get(
+        wanted.task.kind, pairs()[::2]
+    )
     layers = explain(model, *inputs)
     check_parameters(model, layers)
     assert all(layer.calls for layer in layers)
