@@ -52,6 +52,14 @@ def test_loss_and_gradients_are_torchs(smoothing: float, scale: float, bias: boo
     goes_red(check_same, found, loss_and_slopes(torchs(targets, smoothing + 0.05), x, output))
 
 
+def test_over_thousands_of_tokens_it_is_the_same() -> None:
+    torch.manual_seed(1)
+    x, targets = torch.randn(257, D), torch.randint(8_001, (257,))
+    output = nn.Linear(D, 8_001)
+    found = loss_and_slopes(ours(targets, 0.1), x, output)
+    check_same(found, loss_and_slopes(torchs(targets, 0.1), x, output))
+
+
 def test_it_counts_the_targets_that_are_the_most_likely_token() -> None:
     x, output = torch.randn(N, D), layer()
     targets = output(x).argmax(-1)

@@ -35,9 +35,9 @@ class _CrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         # Sums of a thousand losses need more than half precision, whatever the product had.
         logits_NV = F.linear(x, weight, bias).to(torch.promote_types(x.dtype, torch.float32))
-        p_NV = logits_NV.softmax(-1)
         best_N = logits_NV.argmax(-1)
         top_N, truth_N = logits_NV.gather(1, torch.stack((best_N, targets), 1)).unbind(1)
+        p_NV = torch.softmax(logits_NV, -1, out=logits_NV)  # in their place: nothing else is as large
         if smoothing:
             even_N = x @ weight.mean(0) + (0.0 if bias is None else bias.mean())
             truth_N = torch.lerp(truth_N, even_N.to(p_NV.dtype), smoothing)
