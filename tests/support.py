@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from limelight.bridge import from_torch
+from limelight.errors import WrongInput
 
 B, T, S, H, K = 3, 5, 7, 2, 11
 D = H * K
@@ -140,3 +141,12 @@ def check_same_seed_same_weights(build: Callable[[], nn.Module]) -> None:
     for name in one:
         torch.testing.assert_close(one[name], again[name], **EXACT)
     assert any(not one[name].equal(other[name]) for name in one)
+
+
+def refused(call: Callable[..., object], *arguments: Any, **named: Any) -> str:
+    """What a call refuses its input with; nothing where it takes it."""
+    try:
+        call(*arguments, **named)
+    except WrongInput as error:
+        return str(error)
+    return ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import goes_red, mutated
+from support import goes_red, mutated, refused
 
 from limelight.config import read
 from limelight.data import cifar
@@ -104,11 +104,7 @@ def load(path: Path, seed: int = 1, **settings: Any) -> ImageData:
 
 def refusal(path: Path) -> str:
     """What it says; nothing where the set is read."""
-    try:
-        load(path)
-    except WrongInput as error:
-        return str(error)
-    return ""
+    return refused(load, path)
 
 
 def check_refusal(path: Path, expected: str) -> None:

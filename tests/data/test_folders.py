@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from drawn import WHOLE, noise, png, save, tensor
 from PIL import Image
-from support import goes_red
+from support import goes_red, refused
 from torch import Tensor
 
 from limelight.config import read
@@ -60,11 +60,7 @@ def load(path: Path, seed: int = 1, **settings: Any) -> ImageData:
 
 def told(path: Path, **settings: Any) -> str:
     """What is refused; nothing where the folder is taken."""
-    try:
-        load(path, **settings)
-    except WrongInput as error:
-        return str(error)
-    return ""
+    return refused(load, path, **settings)
 
 
 def check_told(path: Path, expected: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import goes_red, mutated
+from support import goes_red, mutated, refused
 from torch import Tensor
 
 from limelight.data.folders import ImageFiles
@@ -56,11 +56,7 @@ def load(path: Path, seed: int = 1, **settings: float) -> ImageData:
 
 def refusal(folder: Path) -> str:
     """What it says; nothing where the files are taken."""
-    try:
-        read_idx(folder)
-    except WrongInput as error:
-        return str(error)
-    return ""
+    return refused(read_idx, folder)
 
 
 def check_refusal(folder: Path, expected: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import goes_red, mutated
+from support import goes_red, mutated, refused
 
 from limelight.config import read
 from limelight.data import texts
@@ -60,11 +60,7 @@ def load(path: Path, seed: int = 1, **settings: Any) -> Sentences:
 
 def refusal(path: Path, **settings: Any) -> str:
     """What it says; nothing where the files are taken."""
-    try:
-        load(path, **settings)
-    except WrongInput as error:
-        return str(error)
-    return ""
+    return refused(load, path, **settings)
 
 
 def check_refusal(path: Path, expected: str) -> None:

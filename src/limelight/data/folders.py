@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from limelight.config import Config
 from limelight.data.dataset import SPLITS
+from limelight.data.download import cache_folder
 from limelight.data.idx import find_idx, read_idx
 from limelight.data.images import ImageData, Images, hold_out_images
 from limelight.data.pictures import SUFFIXES, Decoding, Pixels, Progress
@@ -204,7 +205,7 @@ def _count(found: Found, pixels: Pixels, splits: dict[str, Images]) -> Iterator[
 
 def _decode_once(decoding: Decoding, root: Path) -> tuple[Pixels, list[str]]:
     """The pixels, and a note where they cannot be kept for the next time."""
-    place = _find_cache() / _key(decoding, root)
+    place = cache_folder() / _key(decoding, root)
     found, reason = _open_cached(place, decoding), "what was written there cannot be read"
     try:
         if found is None:
@@ -215,11 +216,6 @@ def _decode_once(decoding: Decoding, root: Path) -> tuple[Pixels, list[str]]:
     if found is not None:
         return found, []
     return decoding.gather(), [f"no cache: {place.parent}: {reason}; images are decoded anew each time"]
-
-
-def _find_cache() -> Path:
-    chosen, above = os.environ.get("LIMELIGHT_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen or os.path.join(above or os.path.expanduser("~/.cache"), "limelight"))
 
 
 def _key(decoding: Decoding, root: Path) -> str:

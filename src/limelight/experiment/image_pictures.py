@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from limelight.data.batching import even_batches
+from limelight.data.images import Images
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
 from limelight.tasks.images import ClassifyImages
@@ -56,7 +56,7 @@ def draw_look(model: ViT, task: ClassifyImages, pixels: Tensor, title: str) -> F
 def draw_images(run: Run, task: ClassifyImages) -> None:
     """examples.png, confusion.png and positions.png of the held-out images."""
     name, images, classes = run.experiment.name, task.examples(run.held_out), len(task.names)
-    said_N = _answers(run, task)
+    said_N = _answers(run, images)
     right_N = said_N == images.labels
     shown = torch.cat([(right_N == good).nonzero().flatten()[:SHOWN] for good in (True, False)])
     captions = [_caption(task.names[images.labels[i]], task.names[said_N[i]]) for i in shown.tolist()]
@@ -71,21 +71,22 @@ def draw_images(run: Run, task: ClassifyImages) -> None:
 
 
 def first_right(run: Run) -> Tensor:
-    """-> (C, Y, X), the first held-out image that the model is right about; any, if there is none"""
-    task = cast(ClassifyImages, run.task)
-    images = task.examples(run.held_out)
-    right = (_answers(run, task) == images.labels).nonzero().flatten().tolist()
-    return images.pixels[right[0] if right else 0]
+    """-> (C, Y, X), a held-out image that the model is right about; the first, if it is about none"""
+    images = cast(ClassifyImages, run.task).examples(run.held_out)
+    some = Images(images.pixels[:BATCH], images.labels[:BATCH])
+    right = (_answers(run, some) == some.labels).nonzero().flatten().tolist()
+    return some.pixels[right[0] if right else 0]
 
 
-def _answers(run: Run, task: ClassifyImages) -> Tensor:
-    """-> (N), the most likely class of each held-out image"""
-    split = run.held_out
-    found = torch.empty(len(task.examples(split)), dtype=torch.long)
-    for index in even_batches(task.lengths(split), BATCH):
-        pixels = task.batch(split, index).inputs.to(run.device)
-        found[index] = task.probabilities(run.model, pixels).argmax(-1)
-    return found
+def _answers(run: Run, images: Images) -> Tensor:
+    """-> (N), the most likely class of each"""
+    task = cast(ClassifyImages, run.reading)
+    return torch.cat(
+        [
+            task.probabilities(run.model, pixels.to(run.device)).argmax(-1)
+            for pixels in images.pixels.split(BATCH)
+        ]
+    )
 
 
 def _caption(truth: str, said: str) -> str:
