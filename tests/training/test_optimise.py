@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from limelight.training.optimise import Optimiser, orthogonalise
 
 
-@pytest.mark.parametrize("shape", [(7, 13), (13, 7), (11, 11)])
+@pytest.mark.parametrize("shape", [(7, 13), (13, 7), (11, 11), (5, 23), (23, 5)])
 def test_orthogonalised_matrices_turn_and_stretch_nothing(shape: tuple[int, int]) -> None:
     torch.manual_seed(1)
     matrices = torch.randn(3, *shape)
@@ -22,6 +22,21 @@ def test_orthogonalised_matrices_turn_and_stretch_nothing(shape: tuple[int, int]
 
     check(orthogonalise(matrices))
     goes_red(check, matrices)
+
+
+def test_wide_matrices_go_a_shorter_way_to_the_same_end() -> None:
+    wide = torch.randn(3, 5, 23)
+    expected = (wide / torch.linalg.matrix_norm(wide, keepdim=True)).double()
+
+    def check(found: Tensor) -> None:
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+
+    goes_red(check, orthogonalise(wide))
+    for _ in range(5):
+        gram = expected @ expected.mT
+        expected = 3.4445 * expected - 4.7750 * gram @ expected + 2.0315 * gram @ gram @ expected
+    check(orthogonalise(wide))
+    check(orthogonalise(wide.mT).mT)
 
 
 def small() -> nn.Module:

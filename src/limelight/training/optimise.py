@@ -153,10 +153,29 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
-    for _ in range(5):
-        gram = x @ x.mT
-        x = x.baddbmm(gram.baddbmm(gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    if x.shape[-1] < 2 * x.shape[-2]:
+        for _ in range(5):
+            x = _iteration(x @ x.mT) @ x
+        return x.mT if tall else x
+    # Of wide matrices only x·xᵀ, which is smaller, goes through the iterations: all of them are factors of x.
+    gram = x @ x.mT
+    factor = product = _iteration(gram)
+    for _ in range(4):
+        gram = factor @ gram @ factor
+        factor = _iteration(gram)
+        product = factor @ product
+    x = product @ x
     return x.mT if tall else x
+
+
+def _iteration(gram: Tensor) -> Tensor:
+    """(n, R, R) -> (n, R, R)
+
+    3.4445 - 4.7750 g + 2.0315 g², by which a Newton–Schulz iteration multiplies.
+    """
+    factor = gram.baddbmm(gram, gram, beta=-4.7750, alpha=2.0315)
+    factor.diagonal(dim1=-2, dim2=-1).add_(3.4445)
+    return factor
 
 
 def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
