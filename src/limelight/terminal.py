@@ -22,7 +22,7 @@ def show_report(run: Run) -> None:
     table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
     table.add_row("training time", f"{report['seconds']} s")
     table.add_row("parameters", f"{report['parameters']:,}")
-    table.add_row("pictures", Text(f"{run.path / 'curves.png'}, {run.path / 'attention.png'}"))
+    table.add_row("pictures", Text("\n".join(map(str, sorted(run.path.glob("*.png"))))))
     console = Console(soft_wrap=True)
     console.print(table)
     sample = run.sample
