@@ -155,7 +155,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 # What takes or gives something else than tensors; each has a test of its own in its file.
 OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.append", "LeanCache.reorder",
-         "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered", "Tap.watching",
+         "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered", "Tap.room", "Tap.watching",
          "MultiHeadAttention.extra_repr", "Packing.heads"}  # fmt: skip
 
 

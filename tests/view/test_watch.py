@@ -116,3 +116,34 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         watch(model, "block.0"),
     ):
         pass
+
+
+@torch.no_grad()
+def test_what_nobody_needs_any_more_is_written_over() -> None:
+    model = Encoder(2, D, H, HIDDEN).eval()
+    first, second = torch.randn(B, T, D), torch.randn(B, T, D)
+    mask = padding_mask([5, 2, 0])
+    with watch(model) as expected:
+        model(second, mask)
+    with watch(model) as seen:
+        model(first, mask)
+    places = [passes[0].data_ptr() for passes in seen.values()]
+    with watch(model, into=seen) as again:
+        model(second, mask)
+    assert [passes[0].data_ptr() for passes in again.values()] == places
+    for name, (weights,) in again.items():
+        torch.testing.assert_close(weights, expected[name][0], **EXACT)
+
+
+def test_what_does_not_fit_or_is_needed_for_gradients_gets_memory_of_its_own() -> None:
+    model = Encoder(1, D, H, HIDDEN)
+    with torch.no_grad(), watch(model) as seen:
+        model(torch.randn(B, T, D))
+    (before,) = (passes[0].clone() for passes in seen.values())
+    with torch.no_grad(), watch(model, into=seen) as longer:
+        model(torch.randn(B, S, D))
+    with watch(model, into=seen) as learning:
+        model(torch.randn(B, T, D)).sum().backward()
+    for (weights,), size in ((*longer.values(), S), (*learning.values(), T)):
+        assert weights.shape == (B, H, size, size)
+    torch.testing.assert_close(seen["blocks.0.self_attention.weights"][0], before, **EXACT)

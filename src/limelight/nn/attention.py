@@ -61,14 +61,38 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def attention_weights(
-    queries: Tensor, keys: Tensor, mask: Tensor | None = None, *, causal: bool = False
+    queries: Tensor,
+    keys: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    into: Tensor | None = None,
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
 
-    softmax(QKᵀ/√K), the weights themselves (Vaswani et al. 2017, equation 1).
+    softmax(QKᵀ/√K), the weights themselves (Vaswani et al. 2017, equation 1). Without gradients, they may be
+    written `into` a tensor that is at hand.
     """
     _check(queries, keys, mask)
-    return masked_softmax(scaled_dot(queries, keys), _allowed(queries, keys, mask, causal))
+    allowed = _allowed(queries, keys, mask, causal)
+    if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad):
+        return masked_softmax(scaled_dot(queries, keys), allowed)
+    return _weights_in_place(queries, keys, allowed, into)
+
+
+def _weights_in_place(queries: Tensor, keys: Tensor, allowed: Tensor | None, into: Tensor | None) -> Tensor:
+    """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
+
+    Scores become weights where they stand: nobody else has them, and fresh memory costs as much as softmax.
+    """
+    scaled = queries / math.sqrt(queries.shape[-1])
+    scores = torch.matmul(scaled, keys.transpose(-2, -1), out=into)
+    if allowed is not None:
+        scores.masked_fill_(~allowed, -math.inf)
+    torch.softmax(scores, -1, out=scores)
+    if allowed is not None:
+        scores.masked_fill_(~allowed.any(-1, keepdim=True), 0.0)
+    return scores
 
 
 def attend(

@@ -135,5 +135,6 @@ class MultiHeadAttention(nn.Module):
         dropout = self._dropped
         if not self.weights.watched:
             return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
-        weights_BHTS = self.weights(attention_weights(q_BHTK, memory.keys, mask, causal=causal))
-        return drop(weights_BHTS, dropout) @ memory.values
+        room = self.weights.room(q_BHTK, memory.keys)
+        weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=room)
+        return drop(self.weights(weights_BHTS), dropout) @ memory.values

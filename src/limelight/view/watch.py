@@ -1,6 +1,6 @@
 """Collect what passes every tap."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from torch import Tensor, nn
@@ -11,7 +11,9 @@ from limelight.nn.tap import Watcher
 
 
 @contextmanager
-def watch(model: nn.Module, *names: str) -> Iterator[dict[str, list[Tensor]]]:
+def watch(
+    model: nn.Module, *names: str, into: Mapping[str, Sequence[Tensor]] | None = None
+) -> Iterator[dict[str, list[Tensor]]]:
     """The attention weights of every head, by the name of their tap: one (B, H, T, S) a pass.
 
         with watch(model) as seen:
@@ -19,7 +21,8 @@ def watch(model: nn.Module, *names: str) -> Iterator[dict[str, list[Tensor]]]:
         seen["blocks.0.self_attention.weights"][0]
 
     With `names`, only taps that are so called or stand below them; the others stay on the fused
-    path. The weights are those before dropout, detached from the graph.
+    path. The weights are those before dropout, detached from the graph. What an earlier watch saw and
+    nobody needs any more may be written over: `into=seen` saves memory and, of long sequences, half the time.
     """
     taps = {name: part for name, part in model.named_modules() if isinstance(part, Tap)}
     if not taps:
@@ -33,7 +36,7 @@ def watch(model: nn.Module, *names: str) -> Iterator[dict[str, list[Tensor]]]:
     seen: dict[str, list[Tensor]] = {name: [] for name in taps}
     with ExitStack() as stack:
         for name, tap in taps.items():
-            stack.enter_context(tap.watching(_keeper(seen[name])))
+            stack.enter_context(tap.watching(_keeper(seen[name]), (into or {}).get(name, ())))
         yield seen
 
 
