@@ -48,7 +48,7 @@ def test_the_parts_are_there_after_importing_the_package_alone() -> None:
         _ = limelight.attic
 
 
-VERBS = ("recipes", "train", "evaluate", "predict", "explain")
+VERBS = ("recipes", "train", "evaluate", "predict", "see", "serve", "explain")
 
 
 @pytest.mark.parametrize("verb", VERBS)

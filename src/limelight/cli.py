@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.validators import Number
 
 from limelight import __version__
-from limelight.errors import Stopped, WrongInput, wrong
+from limelight.errors import Stopped, WrongInput
 from limelight.training.interrupt import Interrupted
 
 if TYPE_CHECKING:
     from limelight.tasks.task import Answer
 
-PICTURES = (".png", ".svg", ".pdf")
 
 app = App(
     name="limelight",
@@ -229,33 +229,68 @@ def predict(
 
 
 @app.command
-def see(run: Path, given: str | None = None, *, out: Path | None = None, device: str = "auto") -> None:
-    """What a trained model looks at: a picture of every layer and head.
+def see(
+    run: Path,
+    given: str | None = None,
+    *,
+    out: Path | None = None,
+    dark: Annotated[bool, Parameter(negative="")] = False,
+    device: str = "auto",
+) -> None:
+    """What a trained model looks at, every layer and head: a page in one file, or a picture.
 
-    Example: limelight see runs/translate "She does not wear her red shirt." --out shirt.png
+    Example: limelight see runs/translate "She does not wear her red shirt."
 
-    Example: limelight see runs/digits seven.png
+    Example: limelight see runs/digits seven.png --out seven-looks.png
 
     Parameters
     ----------
     run
         A run folder.
     given
-        A line of text, or an image file; without it, a held-out example.
+        A line of text, or an image file; without it, held-out examples.
     out
-        The picture: .png, .svg or .pdf. Unless named, see.png in the run folder.
+        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf. What
+        was seen, for programs: .json. Unless named, report.html in the run folder.
+    dark
+        A picture on a dark ground (a page follows the browser).
     device
         auto, cpu, cuda or mps.
     """
     from limelight.experiment import open_run
-    from limelight.experiment.pictures import draw_look_at
+    from limelight.experiment.pages import write_sight
 
-    path = out or run / "see.png"
-    if path.suffix not in PICTURES:
-        raise wrong("--out", repr(str(path)), f"a name that ends in {', '.join(PICTURES)}")
-    opened = open_run(run, device=device)
-    draw_look_at(opened, given).savefig(path, dpi=150)
+    path = out or run / "report.html"
+    write_sight(open_run(run, device=device), given, path, dark=dark)
     print(path)
+
+
+@app.command
+def serve(
+    run: Path,
+    *,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8765,
+    device: str = "auto",
+) -> None:
+    """A page on this machine: type, or drop an image, and see the prediction and the maps change.
+
+    Example: limelight serve runs/translate
+
+    Parameters
+    ----------
+    run
+        A run folder.
+    port
+        Where the page is: http://127.0.0.1:PORT/, for nobody but this machine. 0: any that is free.
+    device
+        auto, cpu, cuda or mps.
+    """
+    from limelight.experiment import open_run
+    from limelight.experiment.pages import about
+    from limelight.view.serve import serve as serve_page
+
+    opened = open_run(run, device=device)
+    serve_page(opened.look, about(opened), port)
 
 
 @app.command

@@ -25,6 +25,7 @@ QUICK = {
     "train.average": 0.9,
     "train.warmup": 10,
     "train.rate": 1e-2,
+    "task.augment.mixup": 0.0,
     "model.depth": 2,
     "model.width": 32,
     "model.hidden": 32,
@@ -116,7 +117,7 @@ def test_the_command_draws_what_the_model_looks_at(run: Run, seven: Path, tmp_pa
     assert size(out) > (300, 300)
     refused = command("see", str(run.path), str(seven), "--out", "look.gif")
     assert refused.returncode == 2
-    assert "allowed: a name that ends in .png, .svg, .pdf" in refused.stderr
+    assert "allowed: a name that ends in .html, .json, .png, .svg, .pdf" in refused.stderr
 
 
 def test_an_image_model_has_no_beams(run: Run, seven: Path) -> None:

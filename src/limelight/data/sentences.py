@@ -81,8 +81,11 @@ class Language(Config):
 
     def show(self, row: Tensor) -> list[str]:
         """A name for each token, as a picture's axis shows it."""
+        return [self.name(i) for i in row.tolist()]
+
+    def name(self, token: int) -> str:
         marks = {self.begin: "[begin]", self.end: "[end]"}
-        return [marks[i] if i in marks else self.vocabulary.show(torch.tensor([i]))[0] for i in row.tolist()]
+        return marks[token] if token in marks else self.vocabulary.show(torch.tensor([token]))[0]
 
 
 def make_plain(sentence: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from limelight.errors import WrongInput
 from limelight.experiment.alignment import align
 from limelight.experiment.config import FILE, Experiment, experiment
 from limelight.experiment.devices import choose
+from limelight.experiment.looking import AnyTask, Given, look
 from limelight.tasks.decode import Search
 from limelight.tasks.images import ClassifyImages
-from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.task import Answer, Judgement
 from limelight.tasks.translate import Translate
 from limelight.training.distributed import World
@@ -25,8 +26,18 @@ from limelight.training.folder import RunFolder
 from limelight.training.journal import read_journal
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
+from limelight.view.record import Record
+from limelight.view.report import explorer, framed
 
-AnyTask = SequenceTask | Translate | ClassifyImages
+
+@dataclass(frozen=True)
+class Sight:
+    """Records of what a model looked at; a notebook shows them as a page that can be explored."""
+
+    records: tuple[Record, ...]
+
+    def _repr_html_(self) -> str:
+        return framed(explorer(self.records[0].name, self.records))
 
 
 class Run:
@@ -81,6 +92,21 @@ class Run:
         if alignment:
             answers = [align(self.model, self.reading, *pair) for pair in zip(lines, answers, strict=True)]
         return answers
+
+    def see(self, *inputs: Given) -> Sight:
+        """What the model says of each input, and what every layer and head looks at.
+
+        In a notebook, the last line of a cell shows it: run.see("I am home .")
+        """
+        found = self.look(inputs or (self.sample,))
+        for one in found:
+            if isinstance(one, WrongInput):
+                raise one
+        return Sight(tuple(one for one in found if isinstance(one, Record)))
+
+    def look(self, inputs: Sequence[Given]) -> list[Record | WrongInput]:
+        """One record an input, in their order; what cannot be read has its refusal there."""
+        return look(self.model, self.reading, inputs, self.experiment.name)
 
     @property
     def reads_images(self) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from limelight.data.batching import Batch
 from limelight.data.sequences import Brackets, Count, Majority
 from limelight.data.tables import Table
 from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.task import Answer, Scores
+from limelight.tasks.task import Scores
 
 
 class ClassifyConfig(Config):
@@ -46,12 +47,11 @@ class Classify(SequenceTask):
         error = (outputs.detach() - scaled).abs().sum() * self.answers.deviation
         return Scores(loss, {"loss": loss.detach(), "error": error})
 
-    def answer(self, outputs: Tensor, length: int) -> Answer:
-        """(L) -> a class, yes or no, or a number"""
+    def choices(self, outputs: Tensor, length: int) -> Tensor:
+        """(L) -> (L), none where a number is asked for"""
         if self.answers.kind == "number":
-            return Answer(f"{float(outputs) * self.answers.deviation + self.answers.mean:.4g}")
+            return outputs.new_empty(0)
         if self.answers.kind == "yes-no":
-            yes = float(outputs.sigmoid())
-            return Answer(self.answers.names[int(yes > 0.5)], max(yes, 1 - yes))
-        best, name = outputs.softmax(-1).max(-1)
-        return Answer(self.answers.names[int(name)], float(best))
+            yes_1 = outputs.sigmoid()
+            return torch.cat((1 - yes_1, yes_1))
+        return outputs.softmax(-1)

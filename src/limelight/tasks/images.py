@@ -138,9 +138,11 @@ class ClassifyImages(ExamplesTask[ImageData]):
         """(B, C, Y, X) -> (B, L)"""
         return model.eval()(self.normalise(pixels.float() / 255)).float().softmax(-1).cpu()
 
-    def read(self, one: str | Path | Tensor, number: int = 1) -> Tensor:
-        """-> (C, Y, X)"""
+    def read(self, one: str | Path | bytes | Tensor, number: int = 1) -> Tensor:
+        """-> (C, Y, X), of the name of a file, its bytes, or pixels"""
         channels, rows, columns = self._state.image
+        if isinstance(one, bytes):
+            return read_picture(one, (rows, columns), channels)
         if not isinstance(one, Tensor):
             return read_picture(Path(one), (rows, columns), channels, str(one))
         if one.dtype != torch.uint8 or one.dim() != 3 or one.shape[0] != channels:

@@ -13,7 +13,7 @@ from limelight.data.digits import OddOneOut
 from limelight.data.sequences import Reverse
 from limelight.nn import padding_mask
 from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.task import Answer, Scores
+from limelight.tasks.task import Scores
 
 
 class LabelConfig(Config):
@@ -48,11 +48,8 @@ class Label(SequenceTask):
         right = (logits.detach().max(-1).indices == targets).sum()  # what argmax says, sooner
         return Scores(loss, {"loss": loss.detach(), "accuracy": right})
 
-    def answer(self, outputs: Tensor, length: int) -> Answer:
-        """(T, L) -> one symbol an item, or the number of the item, the first being 0"""
-        outputs = outputs[:length]
+    def choices(self, outputs: Tensor, length: int) -> Tensor:
+        """(T, L) -> (T, L), the symbols of each item, or (T), the items, the first being 0"""
         if self.answers.kind == "which":
-            best, item = outputs.squeeze(-1).softmax(0).max(0)
-            return Answer(str(int(item)), float(best))
-        best, names = outputs.softmax(-1).max(-1)
-        return Answer(" ".join(self.answers.names[i] for i in names.tolist()), float(best.prod()))
+            return outputs[:length].squeeze(-1).softmax(0)
+        return outputs[:length].softmax(-1)

@@ -77,8 +77,25 @@ class SequenceTask(ExamplesTask[SequenceData]):
         return self.reader.write(self.examples(split).inputs[0])
 
     @abstractmethod
+    def choices(self, outputs: Tensor, length: int) -> Tensor:
+        """Of one sequence's outputs, (T, L) or (L): how likely each answer is, for all or by item."""
+
     def answer(self, outputs: Tensor, length: int) -> Answer:
         """What the model says of one sequence, of its outputs (T, L) or (L)."""
+        if self.answers.kind == "number":
+            return Answer(f"{float(outputs) * self.answers.deviation + self.answers.mean:.4g}")
+        best, chosen = self.choices(outputs, length).max(-1)
+        return Answer(self.name(chosen), float(best.prod()))
+
+    def name(self, answer: Tensor) -> str:
+        """() or (T) -> in words, what is right or was chosen"""
+        if self.answers.kind == "number":
+            return f"{float(answer):.4g}"
+        numbers = answer.long().flatten().tolist()
+        names = self.answers.names
+        return " ".join(
+            names[i] if names else str(i) for i in numbers
+        )  # items have no names but their places
 
     @torch.no_grad()
     def predict(

@@ -95,6 +95,12 @@ def _draw_map(
 ) -> AxesImage:
     colours = matplotlib.colormaps[COLOURS].with_extremes(bad=FORBIDDEN)
     picture = axes.imshow(np.ma.masked_equal(map_TS, 0.0), cmap=colours, vmin=0.0, vmax=largest)
+    label_axes(axes, queries, keys)
+    return picture
+
+
+def label_axes(axes: Axes, queries: Sequence[object] | None, keys: Sequence[object] | None) -> None:
+    """Tokens down and across; numbers where there are none."""
     for axis, tokens in ((axes.yaxis, queries), (axes.xaxis, keys)):
         if tokens is None:
             axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -102,7 +108,6 @@ def _draw_map(
             axis.set_ticks(range(len(tokens)), [plain(token) for token in tokens], fontsize=8)
     if keys is not None and max((len(str(key)) for key in keys), default=0) > 2:
         axes.tick_params(axis="x", rotation=90)
-    return picture
 
 
 def _inches(tokens: int) -> float:

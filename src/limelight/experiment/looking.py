@@ -1,0 +1,219 @@
+"""What a run says of an input and what it looks at meanwhile: the records that pages show."""
+
+import base64
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from limelight.data.batching import Batch
+from limelight.data.ragged import Ragged
+from limelight.errors import WrongInput
+from limelight.models.vit import ViT
+from limelight.tasks.decode import Hypothesis, Search
+from limelight.tasks.images import ClassifyImages
+from limelight.tasks.sequences import SequenceTask
+from limelight.tasks.translate import Translate
+from limelight.view import watch
+from limelight.view.record import AttentionMap, Candidate, Picture, Record, pack
+
+AnyTask = SequenceTask | Translate | ClassifyImages
+Given = str | Path | bytes | Tensor
+LONGEST = 512  # tokens: more cannot be told apart on a screen
+MOST = 5  # candidates for one place
+SEARCH = Search(beam=4, n_best=4)
+
+
+def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -> list[Record | WrongInput]:
+    """One record an input, in their order; what cannot be read has its refusal there.
+
+    An input is a line of text; an image as the name of its file, its bytes or pixels; a sequence as a tensor.
+    """
+    model.eval()
+    rows = [_read(task, given) for given in several]
+    good = [row for row in rows if isinstance(row, Tensor)]
+    if isinstance(task, Translate):
+        found = iter(_translations(model, task, good))
+    elif isinstance(task, ClassifyImages):
+        found = iter([_image(cast(ViT, model), task, pixels) for pixels in good])
+    else:
+        found = iter([_sequence(model, task, items) for items in good])
+    records: list[Record | WrongInput] = []
+    for given, row in zip(several, rows, strict=True):
+        if isinstance(row, WrongInput):
+            records.append(row)
+        else:
+            record = next(found).model_copy(update={"name": name})
+            if isinstance(given, str | Path):  # as it was typed; of a file, the name alone: pages travel
+                typed = Path(given).name if record.image else str(given)
+                record = record.model_copy(update={"given": typed})
+            records.append(record)
+    return records
+
+
+def _read(task: AnyTask, given: Given) -> Tensor | WrongInput:
+    """What the model is given: pixels, or the numbers of tokens."""
+    try:
+        if isinstance(task, ClassifyImages):
+            return task.read(given)
+        if isinstance(given, bytes):
+            raise WrongInput("this run reads text, not images")
+        if isinstance(task, Translate):
+            row = given if isinstance(given, Tensor) else task.source.encode(_not_empty(str(given)))
+        else:
+            row = task.encode(given)
+        if len(row) > LONGEST:
+            raise WrongInput(f"{len(row):,} tokens are too many to look at; allowed: {LONGEST}")
+    except WrongInput as refusal:
+        return refusal
+    return row
+
+
+def _not_empty(line: str) -> str:
+    if not line.strip():
+        raise WrongInput("the line is empty")
+    return line
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which maps there are, and (H, T, S) of each."""
+
+    maps: tuple[AttentionMap, ...]
+    layers: list[Tensor]
+
+    @classmethod
+    def of(cls, seen: dict[str, list[Tensor]]) -> "Seen":
+        """From what `watch` saw of one input; a recurrent decoder looks once a token."""
+        maps, layers, counts = [], [], dict[str, int]()
+        for tap, passes in seen.items():
+            part, queries, keys = _place(tap)
+            weights_HTS = torch.cat(passes, 2)[0].cpu()
+            number = counts[part] = counts.get(part, -1) + 1
+            name = tap.removesuffix(".weights")
+            maps.append(
+                AttentionMap(
+                    name=name, part=part, layer=number, heads=len(weights_HTS), queries=queries, keys=keys
+                )
+            )
+            layers.append(weights_HTS)
+        return cls(tuple(maps), layers)
+
+
+def _place(tap: str) -> tuple[str, str, str]:
+    """Where an attention is, which side looks, and at which."""
+    if tap.startswith("pooling."):
+        return "pooling", "question", "source"
+    if tap.startswith("decoder.") and "self_attention" in tap:
+        return "decoder", "target", "written"
+    if "self_attention" in tap:
+        return "encoder", "source", "source"
+    return "decoder to encoder", "target", "source"
+
+
+@torch.no_grad()
+def _sequence(model: nn.Module, task: SequenceTask, items: Tensor) -> Record:
+    batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1)).to(_device(model))
+    with watch(model) as found:
+        outputs = model(*task.arguments(batch))[0].float().cpu()
+    seen, answer = Seen.of(found), task.answer(outputs, len(items))
+    tokens = task.reader.show(items)
+    if seen.layers[0].shape[-1] == len(tokens) + 1:
+        tokens = ["[class]", *tokens]
+    choices = task.choices(outputs, len(items))
+    name = (task.answers.names or tuple(tokens)).__getitem__
+    by_item = choices.dim() == 2
+    return Record(
+        name="",
+        given=task.reader.write(items),
+        answer=answer.text,
+        probability=answer.probability,
+        sides={"source": tuple(tokens), "question": ("[question]",)},
+        maps=seen.maps,
+        weights=pack(seen.layers),
+        candidates=() if by_item else _likely(choices, name),
+        steps=tuple(_likely(one, name) for one in choices) if by_item else (),
+        stepped="source" if by_item else "",
+    )
+
+
+def _image(model: ViT, task: ClassifyImages, pixels: Tensor) -> Record:
+    with watch(model) as found:
+        choices = task.probabilities(model, pixels.unsqueeze(0).to(_device(model)))[0]
+    seen, likely = Seen.of(found), _likely(choices, task.names.__getitem__)
+    rows, columns = (size // model.patch for size in pixels.shape[1:])
+    patches = tuple(f"{row}, {column}" for row in range(rows) for column in range(columns))
+    first = ("[class]",) if model.class_token is not None else ()
+    return Record(
+        name="",
+        given="",
+        answer=likely[0].text,
+        probability=likely[0].probability,
+        sides={"source": first + patches},
+        maps=seen.maps,
+        weights=pack(seen.layers),
+        candidates=likely,
+        image=Picture(png=_png(pixels), rows=rows, columns=columns, first=len(first)),
+    )
+
+
+def _translations(model: nn.Module, task: Translate, rows: Sequence[Tensor]) -> list[Record]:
+    """They are written together and looked at one by one."""
+    found = task.decode(model, Ragged.of(rows), SEARCH) if rows else []
+    return [_translation(model, task, *pair) for pair in zip(rows, found, strict=True)]
+
+
+@torch.no_grad()
+def _translation(model: nn.Module, task: Translate, source: Tensor, beams: list[Hypothesis]) -> Record:
+    language, end = task.target, torch.tensor([task.target.end])
+    texts = [language.write(torch.tensor(beam.tokens, dtype=torch.long)) for beam in beams]
+    likely = [
+        Candidate(text=text, probability=math.exp(beam.log_probability))
+        for text, beam in zip(texts, beams, strict=True)
+    ]
+    target = torch.cat((torch.tensor(beams[0].tokens, dtype=torch.long), end))
+    written = torch.cat((torch.tensor([language.begin]), target[:-1]))
+    with watch(model) as found:
+        logits_TV = model(*(row.unsqueeze(0).to(_device(model)) for row in (source, written)))
+    seen = Seen.of(found)
+    return Record(
+        name="",
+        given=task.source.write(source),
+        answer=texts[0],
+        probability=likely[0].probability,
+        sides={
+            "source": tuple(task.source.show(source)),
+            "target": tuple(language.show(target)),
+            "written": tuple(language.show(written)),
+        },
+        maps=seen.maps,
+        weights=pack(seen.layers),
+        candidates=tuple(likely),
+        steps=tuple(_likely(one, language.name) for one in logits_TV.float().softmax(-1).cpu()),
+        stepped="target",
+    )
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _likely(probabilities: Tensor, name: Callable[[int], str]) -> tuple[Candidate, ...]:
+    """(L) -> the most likely, the best first"""
+    best = probabilities.topk(min(MOST, len(probabilities)))
+    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple(Candidate(text=name(number), probability=value) for number, value in found)
+
+
+def _png(pixels: Tensor) -> str:
+    """(C, Y, X) -> base64"""
+    image = Image.fromarray(pixels.permute(1, 2, 0).squeeze(-1).cpu().numpy())
+    stream = io.BytesIO()
+    image.save(stream, "png")
+    return base64.b64encode(stream.getvalue()).decode()

@@ -1,0 +1,23 @@
+// Candidates with their probabilities.
+import { make } from "./dom.js";
+import { percent, visible } from "./words.js";
+
+export function bars(candidates, { chosen = null, longest = 60 } = {}) {
+  const list = make("ol", { class: "bars" });
+  for (const { text, probability } of candidates) {
+    const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", {}));
+    bar.firstChild.style.width = `${Math.min(100, Math.max(0, 100 * probability))}%`;
+    const isChosen = text === chosen;
+    const name = make("span", { class: "bar-text", title: text }, visible(text, longest));
+    list.append(
+      make(
+        "li",
+        { class: isChosen ? "chosen" : "" },
+        name,
+        bar,
+        make("span", { class: "number" }, percent(probability)),
+      ),
+    );
+  }
+  return list;
+}

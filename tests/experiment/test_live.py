@@ -1,0 +1,170 @@
+"""The live page: the real command serves it, a real browser uses it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from browser import needs_browser, opened
+from PIL import Image
+from playwright.sync_api import Page, expect
+from support import goes_red
+
+import limelight
+from limelight.experiment import Run
+from limelight.experiment.pages import about
+
+pytestmark = needs_browser
+
+LABELS: dict[str, Any] = {
+    "task.data.length": 7,
+    "task.data.train": 1000,
+    "task.data.validation": 50,
+    "task.data.test": 50,
+    "train.epochs": 1,
+    "model.heads": 2,
+}
+WORDS: dict[str, Any] = {
+    "task.vocabulary.kind": "words",
+    "task.vocabulary.rarest": 1,
+    "task.data.validation": 0.2,
+    "task.data.test": 0.2,
+    "train.epochs": 1,
+    "model.width": 32,
+    "model.hidden": 32,
+    "model.heads": 2,
+}
+PAIRS = "".join(
+    f"{a} {b}\t{b.upper()} {a.upper()}\n"
+    for a in ("one", "two", "three", "four")
+    for b in ("cat", "dog", "cow")
+)
+
+
+def serving(run: Run) -> Iterator[tuple[Run, str]]:
+    command = [sys.executable, "-m", "limelight", "serve", str(run.path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield run, server.stdout.readline().strip()
+        finally:
+            server.terminate()
+            assert server.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def reverse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, str]]:
+    yield from serving(limelight.train("reverse", LABELS, out=tmp_path_factory.mktemp("runs") / "reverse"))
+
+
+@pytest.fixture(scope="module")
+def translate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, str]]:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "pairs.tsv").write_text(PAIRS)
+    run = limelight.train("translate", WORDS, out=folder / "run", data=folder / "pairs.tsv")
+    yield from serving(run)
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, str]]:
+    small = {"train.epochs": 1, "model.depth": 2, "model.width": 16, "model.hidden": 16}
+    yield from serving(limelight.train("digits", small, out=tmp_path_factory.mktemp("runs") / "digits"))
+
+
+def answer(page: Page, given: str) -> None:
+    page.get_by_label("Type here").fill(given)
+
+
+def check_saved(path: Path, run: Run, given: str) -> None:
+    """The weights that "save data" gives are those of the model."""
+    saved = json.loads(path.read_text())
+    assert saved["given"] == given
+    (record,) = run.look([given])
+    for weights, expected in zip(saved["weights"], record.layers(), strict=True):
+        torch.testing.assert_close(torch.tensor(weights), expected, rtol=0, atol=1e-5)
+
+
+def test_what_is_typed_is_answered_and_the_maps_are_the_models(
+    reverse: tuple[Run, str], tmp_path: Path
+) -> None:
+    run, address = reverse
+    with opened(allowed=address) as page:
+        page.goto(address)
+        expect(page.locator("body")).to_contain_text(run.see(about(run).sample).records[0].answer)
+        for given in ("1 2 3", "9 9 1 7"):
+            answer(page, given)
+            expect(page.locator("#explorer")).to_contain_text(run.see(given).records[0].answer)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save data").click()
+        download.value.save_as(tmp_path / "data.json")
+        check_saved(tmp_path / "data.json", run, "9 9 1 7")
+        goes_red(check_saved, tmp_path / "data.json", run, "9 9 1 8")
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save picture").click()
+        download.value.save_as(tmp_path / "picture.png")
+        with Image.open(tmp_path / "picture.png") as picture:
+            assert min(picture.size) > 100
+
+
+def test_views_heads_and_address(reverse: tuple[Run, str]) -> None:
+    _, address = reverse
+    with opened(allowed=address) as page:
+        page.goto(address)
+        answer(page, "3 1 4")
+        page.get_by_role("tab", name="Flow").click()
+        page.get_by_role("button", name="head 1").or_(page.get_by_label("head 1")).first.click()
+        page.locator(".flow canvas, canvas").first.hover(position={"x": 30, "y": 30})
+        assert "view=flow" in page.url
+        shown = page.url
+        page.reload()
+        expect(page.get_by_role("tab", name="Flow")).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_label("Type here")).to_have_value("3 1 4")
+        assert page.url == shown
+        page.set_viewport_size({"width": 360, "height": 640})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.get_by_role("tab", name="Flow").press("ArrowLeft")  # the keyboard alone
+        expect(page.get_by_role("tab", name="Overview")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_translation_is_stepped_through(translate: tuple[Run, str]) -> None:
+    run, address = translate
+    with opened(allowed=address) as page:
+        page.goto(address)
+        answer(page, "two cat")
+        (record,) = run.see("two cat").records
+        page.get_by_role("tab", name="Translation").click()
+        count = len(record.sides["target"])
+        expect(page.locator("#explorer")).to_contain_text(f"1 of {count}")
+        for candidate in record.steps[0]:
+            expect(page.locator("#explorer")).to_contain_text(candidate.text)
+        if count > 1:
+            page.get_by_role("button", name="next").click()
+            expect(page.locator("#explorer")).to_contain_text(f"2 of {count}")
+
+
+def test_what_is_wrong_is_said_and_the_page_goes_on(reverse: tuple[Run, str]) -> None:
+    run, address = reverse
+    with opened(allowed=address, refused=1) as page:
+        page.goto(address)
+        answer(page, "3 x 4")
+        expect(page.get_by_role("alert")).to_contain_text("symbol is 'x'")
+        answer(page, "3 4")
+        expect(page.get_by_role("alert")).to_have_text("")
+        expect(page.locator("#explorer")).to_contain_text(run.see("3 4").records[0].answer)
+
+
+def test_an_image_is_answered(digits: tuple[Run, str], tmp_path: Path) -> None:
+    run, address = digits
+    pixels = run.task.examples("test").pixels[5]
+    Image.fromarray(pixels[0].numpy()).save(tmp_path / "digit.png")
+    with opened(allowed=address) as page:
+        page.goto(address)
+        expect(page.get_by_role("tab", name="Image")).to_be_visible()  # a held-out one, to begin with
+        page.set_input_files("input[type=file]", tmp_path / "digit.png")
+        likely = run.see(pixels).records[0].candidates[0]
+        expect(page.locator("#explorer")).to_contain_text(f"{likely.probability:.1%}".replace("%", " %"))
+        page.get_by_role("tab", name="Image").click()
+        expect(page.locator("#explorer canvas").first).to_be_visible()

@@ -1,0 +1,61 @@
+// Records as record.py writes them, from rows of weights.
+import { deflateSync } from "node:zlib";
+import { decodeMaps } from "../../src/limelight/view/web/decode.js";
+
+const STEPS = 255;
+
+// layers: of each map [head][row][column]
+export function pack(layers) {
+  const parts = [];
+  for (const layer of layers) {
+    const rows = layer.flat();
+    const steps = Buffer.alloc(4 * rows.length);
+    rows.forEach((row, i) => steps.writeFloatLE(Math.max(...row) / STEPS, 4 * i));
+    const counts = rows.map((row) => counted(row, Math.fround(Math.max(...row) / STEPS)));
+    parts.push(steps, Buffer.from(counts.flat()));
+  }
+  return deflateSync(Buffer.concat(parts)).toString("base64");
+}
+
+function counted(row, step) {
+  let sum = 0;
+  let last = 0;
+  return row.map((weight) => {
+    sum += step > 0 ? weight / step : 0;
+    const count = Math.round(sum) - last;
+    last += count;
+    return count;
+  });
+}
+
+export function makeRecord(sides, maps, layers, more = {}) {
+  const all = maps.map(([queries, keys, heads, part = "encoder"], layer) => ({
+    name: `blocks.${layer}`,
+    part,
+    layer,
+    heads,
+    queries,
+    keys,
+  }));
+  const usual = { version: 1, name: "trial", given: "g", answer: "a", probability: 0.5, truth: null };
+  const rest = { candidates: [], steps: [], stepped: "", image: null };
+  return { ...usual, sides, maps: all, weights: pack(layers), ...rest, ...more };
+}
+
+export async function weightsOf(rows, queries = "source", keys = queries) {
+  const tokens = (count) => Array.from({ length: count }, (_, i) => `t${i}`);
+  const sides = { [queries]: tokens(rows.length), [keys]: tokens(rows[0].length) };
+  const [weights] = await decodeMaps(makeRecord(sides, [[queries, keys, 1]], [[rows]]));
+  return weights;
+}
+
+// A row a query: all weight where `column` says, none where that is beside the map.
+export function oneHot(rows, columns, column) {
+  return Array.from({ length: rows }, (_, row) =>
+    Array.from({ length: columns }, (_, i) => Number(i === column(row))),
+  );
+}
+
+export function even(rows, columns) {
+  return Array.from({ length: rows }, () => Array(columns).fill(1 / columns));
+}

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DEFAULTS, decodeState, encodeState } from "../../src/limelight/view/web/state.js";
+
+test("a state comes back as it was", () => {
+  const state = {
+    view: "flow",
+    record: 3,
+    map: 5,
+    head: 7,
+    off: [0, 2, 11],
+    step: 13,
+    sort: "focused",
+    given: "ein & zwei = <drei> # ü 😀\n",
+  };
+  assert.deepEqual(decodeState(encodeState(state)), state);
+  assert.deepEqual(decodeState(`#${encodeState(state)}`), state);
+});
+
+test("what is usual needs no words", () => {
+  assert.equal(encodeState(DEFAULTS), "");
+  assert.equal(encodeState({ ...DEFAULTS, step: 2 }), "step=2");
+  assert.deepEqual(decodeState(""), { ...DEFAULTS });
+});
+
+test("garbage gives the defaults", () => {
+  const garbage = [
+    "#",
+    "###",
+    "%",
+    "%E0%A4%A",
+    "view",
+    "view=",
+    "view=nothing",
+    "view=__proto__",
+    "sort=constructor",
+  ];
+  garbage.push(
+    "record=-1",
+    "record=1e3",
+    "record=0x10",
+    "record=99999",
+    "map=-2",
+    "map=1.5",
+    "head=NaN",
+    "head= 1",
+    "step=-3",
+    "step=Infinity",
+  );
+  garbage.push(
+    "off=,",
+    "off=1,,2",
+    "off=a",
+    "off=-1",
+    `given=${"x".repeat(20001)}`,
+    "__proto__=1",
+    "\u0000\uffff",
+    null,
+    undefined,
+  );
+  for (const hash of garbage) assert.deepEqual(decodeState(hash), { ...DEFAULTS }, String(hash).slice(0, 30));
+});
+
+test("one bad part does not spoil the others", () => {
+  assert.deepEqual(decodeState("#view=flow&map=oops&off=2,1,2"), { ...DEFAULTS, view: "flow", off: [1, 2] });
+});
+
+test("ten thousand random addresses never throw and never leave the allowed", () => {
+  let seed = 17;
+  const next = (limit) => {
+    seed = (seed * 1103515245 + 12345) % 2147483648;
+    return seed % limit;
+  };
+  for (let i = 0; i < 10000; i += 1) {
+    const hash = Array.from({ length: next(40) }, () => String.fromCharCode(next(300))).join("");
+    const { view, off, step } = decodeState(`view=${hash}&off=${hash}&step=${hash}`);
+    assert.ok(["overview", "flow", "image", "translation"].includes(view));
+    assert.ok(off.every((head) => Number.isInteger(head) && head >= 0) && Number.isInteger(step));
+  }
+});
