@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from support import HIDDEN, B, D, T, gradients
 
-from limelight.nn import FeedForward
+from limelight.nn import FeedForward, feedforward
 
 
 @pytest.mark.parametrize(("name", "function"), [("relu", F.relu), ("gelu", F.gelu)])
@@ -40,3 +40,15 @@ def test_an_unknown_activation_is_refused_by_name() -> None:
         FeedForward(D, HIDDEN)(torch.randn(B, T))
     with pytest.raises(ValueError, match="hidden is 0; allowed"):
         FeedForward(D, 0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [11, 12, 23])
+def test_many_positions_are_computed_a_few_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, x = FeedForward(D, HIDDEN), torch.randn(rows, 2, D)
+    whole = network(x)
+    seen: list[int] = []
+    network.expand.register_forward_hook(lambda _, __, hidden: seen.append(len(hidden)))
+    monkeypatch.setattr(feedforward, "TOGETHER", 5)
+    torch.testing.assert_close(network(x), whole)
+    assert (sum(seen), max(seen)) == (2 * rows, 5)

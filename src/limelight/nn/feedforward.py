@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.checks import check_axes, check_size
 from limelight.nn.dropout import Dropout
+
+# Tokens whose hidden units exist at once, where no gradient needs them all: as many as a cache holds. For
+# thousands of tokens, getting fresh memory for all hidden units takes as long as computing them.
+TOGETHER = 1024
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -28,4 +33,11 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
         check_axes("x", x, "(..., D)", self.width)
+        rows = x.reshape(-1, self.width)
+        if torch.is_grad_enabled() or len(rows) < 4 * TOGETHER:
+            return self._map(x)
+        return torch.cat([self._map(part) for part in rows.split(TOGETHER)]).view(x.shape)
+
+    def _map(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)"""
         return self.contract(self.dropout(self.activation(self.expand(x))))
