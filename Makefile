@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test torture lint format bench clean
+.PHONY: help demo test torture lint format pictures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -32,6 +32,9 @@ lint: .venv/installed-dev  ## check format, lint and types
 format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+pictures: .venv/installed-dev  ## make the pictures of the README: real runs in a real browser
+	@$(BIN)/python docs/pictures.py
 
 bench: .venv-bench/installed  ## measure this library and its peers side by side
 	@echo "bench: contenders take turns in one process; run nothing else meanwhile"

@@ -1,6 +1,7 @@
 """One page in one file, looked at in a real browser."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.examples import examples
-from limelight.experiment.pages import draw_page, write_sight
+from limelight.experiment.pages import about, draw_page, write_sight
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Record, pack
 from limelight.view.report import explorer, report
@@ -151,6 +152,19 @@ def test_what_was_seen_is_also_there_for_programs_and_as_a_dark_picture(run: Run
         write_sight(run, "1 2 3", Path("seen.gif"))
     with pytest.raises(WrongInput, match="symbol is 'x'"):
         run.see("x")
+
+
+def test_without_its_data_a_run_is_looked_at_all_the_same(run: Run, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(run.path, moved)
+    text = (moved / "experiment.toml").read_text()
+    (moved / "experiment.toml").write_text(text.replace("train = 2000", "train = 1999"))
+    opened_again = limelight.open_run(moved)
+    assert "1 2 3" in draw_page(opened_again, "1 2 3")
+    assert (about(opened_again).kind, about(opened_again).examples) == ("text", ())
+    assert len(about(run).examples) >= 4
+    with pytest.raises(WrongInput, match="no longer what the run was trained on"):
+        draw_page(opened_again)
 
 
 def test_eight_examples_of_six_layers_of_eight_heads_over_64_tokens_stay_below_5_megabytes() -> None:

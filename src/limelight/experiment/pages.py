@@ -10,6 +10,7 @@ from limelight.experiment.pictures import draw_look_at
 from limelight.experiment.run import Run
 from limelight.training.progress import show_metric
 from limelight.view import darken, draw_curves
+from limelight.view.record import Record
 from limelight.view.report import report
 from limelight.view.serve import About
 
@@ -23,9 +24,9 @@ def write_sight(run: Run, given: str | None, path: Path, *, dark: bool = False) 
         (darken(figure) if dark else figure).savefig(path, dpi=150)
     elif path.suffix == ".json":
         records = examples(run) if given is None else run.see(given).records
-        path.write_text(f"[{','.join(record.model_dump_json() for record in records)}]\n")
+        path.write_text(f"[{','.join(record.model_dump_json() for record in records)}]\n", encoding="utf-8")
     elif path.suffix == ".html":
-        path.write_text(draw_page(run, given))
+        path.write_text(draw_page(run, given), encoding="utf-8")
     else:
         allowed = f"a name that ends in .html, .json, {', '.join(PICTURES)}"
         raise wrong("--out", repr(str(path)), allowed)
@@ -33,26 +34,23 @@ def write_sight(run: Run, given: str | None, path: Path, *, dark: bool = False) 
 
 def draw_page(run: Run, given: str | None = None) -> str:
     """-> HTML; an input of one's own stands before the held-out examples"""
-    records = [] if given is None else list(run.see(given).records)
-    name, metric = run.experiment.name, run.task.goal.metric
+    records = examples(run) if given is None else [*run.see(given).records, *_examples_if_there(run)]
+    name, metric = run.experiment.name, run.reading.goal.metric
     curves = draw_curves(run.journal, metric, title=name)
     explained = explain_experiment(run.path)
     return report(
         name,
         _facts(run),
         [(f"loss and {metric} against epochs", curves)],
-        records + examples(run),
+        records,
         explained.words,
         [layer.row for layer in explained.layers],
     )
 
 
 def about(run: Run) -> About:
-    """What the live page says before anybody asks; without its data, a run is served all the same."""
-    try:
-        found = examples(run)
-    except WrongInput:
-        found = []
+    """What the live page says before anybody asks."""
+    found = _examples_if_there(run)
     typed = tuple(record.given for record in found if record.given)
     return About(
         name=run.experiment.name,
@@ -62,6 +60,14 @@ def about(run: Run) -> About:
         examples=typed,
         first=found[0] if found and not typed else None,
     )
+
+
+def _examples_if_there(run: Run) -> list[Record]:
+    """The data of a run may be elsewhere by now: what is asked for can be looked at all the same."""
+    try:
+        return examples(run)
+    except WrongInput:
+        return []
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

@@ -63,7 +63,7 @@ def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _document(title: str, body: str, records: Sequence[Record]) -> str:
-    style = (WEB / "style.css").read_text()
+    style = (WEB / "style.css").read_text("utf-8")
     # `<` as JSON's own escape: no text of a record can end the script.
     data = f"[{','.join(record.model_dump_json() for record in records)}]".replace("<", "\\u003c")
     return f"""<!doctype html>
@@ -84,7 +84,7 @@ def _modules() -> str:
     """Every module under a name of its own: a page without an address cannot say where a neighbour is."""
     addresses = []
     for path in sorted(WEB.glob("*.js")):
-        code = base64.b64encode(IMPORT.sub(r'from "#\1"', path.read_text()).encode()).decode()
+        code = base64.b64encode(IMPORT.sub(r'from "#\1"', path.read_text("utf-8")).encode()).decode()
         addresses.append(f'"#{path.name}": "data:text/javascript;base64,{code}"')
     return ", ".join(addresses)
 
