@@ -73,7 +73,9 @@ def test_every_command_exists() -> None:
 @pytest.mark.parametrize("code", [body for language, body in BLOCKS if language == "python"])
 def test_the_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    made: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), made)
+    assert {"torch", "limelight"} & made.keys()
 
 
 def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:

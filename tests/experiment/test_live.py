@@ -33,7 +33,10 @@ WORDS: dict[str, Any] = {
     "task.vocabulary.rarest": 1,
     "task.data.validation": 0.2,
     "task.data.test": 0.2,
-    "train.epochs": 1,
+    "train.epochs": 40,
+    "train.evaluate_every": "40 epochs",
+    "train.rate": 1e-2,
+    "train.warmup": 5,
     "model.width": 32,
     "model.hidden": 32,
     "model.heads": 2,
@@ -137,12 +140,12 @@ def test_a_translation_is_stepped_through(translate: tuple[Run, str]) -> None:
         (record,) = run.see("two cat").records
         page.get_by_role("tab", name="Translation").click()
         count = len(record.sides["target"])
+        assert count == len(record.steps) > 1
         expect(page.locator("#explorer")).to_contain_text(f"1 of {count}")
         for candidate in record.steps[0]:
             expect(page.locator("#explorer")).to_contain_text(candidate.text)
-        if count > 1:
-            page.get_by_role("button", name="next").click()
-            expect(page.locator("#explorer")).to_contain_text(f"2 of {count}")
+        page.get_by_role("button", name="next").click()
+        expect(page.locator("#explorer")).to_contain_text(f"2 of {count}")
 
 
 def test_what_is_wrong_is_said_and_the_page_goes_on(reverse: tuple[Run, str]) -> None:
@@ -151,6 +154,7 @@ def test_what_is_wrong_is_said_and_the_page_goes_on(reverse: tuple[Run, str]) ->
         page.goto(address)
         answer(page, "3 x 4")
         expect(page.get_by_role("alert")).to_contain_text("symbol is 'x'")
+        assert page.get_by_label("Type here").input_value() == "3 x 4"  # nothing typed is lost
         answer(page, "3 4")
         expect(page.get_by_role("alert")).to_have_text("")
         expect(page.locator("#explorer")).to_contain_text(run.see("3 4").records[0].answer)
@@ -168,3 +172,4 @@ def test_an_image_is_answered(digits: tuple[Run, str], tmp_path: Path) -> None:
         expect(page.locator("#explorer")).to_contain_text(f"{likely.probability:.1%}".replace("%", " %"))
         page.get_by_role("tab", name="Image").click()
         expect(page.locator("#explorer canvas").first).to_be_visible()
+        assert page.locator("#explorer canvas").count() > 2 * run.experiment.model.heads

@@ -49,11 +49,10 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
         if isinstance(row, WrongInput):
             records.append(row)
         else:
-            record = next(found).model_copy(update={"name": name})
+            known = {"name": name}
             if isinstance(given, str | Path):  # as it was typed; of a file, the name alone: pages travel
-                typed = Path(given).name if record.image else str(given)
-                record = record.model_copy(update={"given": typed})
-            records.append(record)
+                known["given"] = Path(given).name if isinstance(task, ClassifyImages) else str(given)
+            records.append(next(found).model_copy(update=known))
     return records
 
 
@@ -118,14 +117,19 @@ def _place(tap: str) -> tuple[str, str, str]:
 
 
 @torch.no_grad()
-def _sequence(model: nn.Module, task: SequenceTask, items: Tensor) -> Record:
+def look_at_items(model: nn.Module, task: SequenceTask, items: Tensor) -> tuple[Tensor, Seen, list[str]]:
+    """(T) -> the outputs (T, L) or (L), what was seen, and the names of what looked"""
     batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1)).to(_device(model))
     with watch(model) as found:
         outputs = model(*task.arguments(batch))[0].float().cpu()
-    seen, answer = Seen.of(found), task.answer(outputs, len(items))
-    tokens = task.reader.show(items)
-    if seen.layers[0].shape[-1] == len(tokens) + 1:
-        tokens = ["[class]", *tokens]
+    seen, tokens = Seen.of(found), task.reader.show(items)
+    has_class_token = seen.layers[0].shape[-1] == len(tokens) + 1
+    return outputs, seen, ["[class]", *tokens] if has_class_token else tokens
+
+
+def _sequence(model: nn.Module, task: SequenceTask, items: Tensor) -> Record:
+    outputs, seen, tokens = look_at_items(model, task, items)
+    answer = task.answer(outputs, len(items))
     choices = task.choices(outputs, len(items))
     name = (task.answers.names or tuple(tokens)).__getitem__
     by_item = choices.dim() == 2

@@ -8,15 +8,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from limelight.data.batching import Batch
 from limelight.experiment.alignment import Alignment, look
 from limelight.experiment.image_pictures import draw_images, draw_look, first_right
+from limelight.experiment.looking import look_at_items
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
-from limelight.view import draw_attention, draw_curves, watch
+from limelight.view import draw_attention, draw_curves
 
 READABLE = 40  # items on an axis
 MAPS = 24  # on a sheet
@@ -49,17 +49,11 @@ def draw_look_at(run: Run, given: str | None = None) -> Figure:
     return draw_attention(torch.cat(layers)[-MAPS:], queries, keys, title=title, names=names[-MAPS:])
 
 
-@torch.no_grad()
 def _labelled(run: Run, task: SequenceTask, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
     """Self-attention over a line, or over the first example."""
     items = _first_short(run) if line is None else task.encode(line)
-    batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1)).to(run.device)
-    with watch(run.model) as seen:
-        run.model(*task.arguments(batch))
-    tokens = task.reader.show(items)
-    layers = [weights[0][0] for name, weights in seen.items() if "self_attention" in name]
-    if layers[0].shape[-1] == len(tokens) + 1:
-        tokens = ["[class]", *tokens]
+    _, seen, tokens = look_at_items(run.model, task, items)
+    layers = [layer for one, layer in zip(seen.maps, seen.layers, strict=True) if one.part == "encoder"]
     return layers, tokens, tokens
 
 
