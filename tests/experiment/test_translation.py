@@ -20,6 +20,7 @@ from limelight.data.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.alignment import look
+from limelight.experiment.config import experiment
 from limelight.tasks.decode import Search
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
@@ -131,9 +132,10 @@ def test_a_split_may_be_judged_by_what_beams_find(run: Run) -> None:
 
 
 def test_resumed_it_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
-    """With Muon, dropout and batches of several lengths."""
+    """With Muon, dropout, batches of several lengths and subwords cut in two."""
     name = run.experiment.name
     settings = SMALL | MODELS[name] | {"train.epochs": 2, "train.optimiser": "muon", "model.dropout": 0.2}
+    settings |= {"task.vocabulary.kind": "subwords", "task.vocabulary.size": 60, "task.vocabulary.split": 0.2}
 
     def train(out: Path, watcher: Watcher | None = None, resume: bool = False) -> bytes:
         made = limelight.train(name, settings, out=out, data=pairs, watcher=watcher, resume=resume)
@@ -219,6 +221,21 @@ def test_marks_stand_outside_the_vocabulary_and_are_never_written() -> None:
     assert len(words) == len(row) - 2
     assert words == sorted(words)
     assert set(words) == set(range(5))
+
+
+def test_subwords_are_cut_while_training_alone_and_sums_are_over_as_many_predictions(pairs: Path) -> None:
+    changes = {"task.vocabulary.kind": "subwords", "task.vocabulary.size": 60, "model.dropout": 0.0}
+    changes |= {"task.vocabulary.split": 0.5, "model.positions": "learned"}
+    cut = experiment("translate", SMALL | changes, data=pairs)
+    task = cut.task.load(seed=1)
+    model = cut.model.build(task.sizes)
+    batch = task.batch("train", torch.arange(31))
+    whole, spelled = (task.score(model.train(mode), batch) for mode in (False, True))
+    count = task.predictions(batch)
+    assert whole.loss.equal(task.score(model.eval(), batch).loss)
+    assert not spelled.loss.equal(task.score(model.train(), batch).loss)  # cut elsewhere each time
+    assert 0.8 < spelled.sums["loss"] / whole.sums["loss"] < 1.25
+    assert 0 <= float(spelled.sums["accuracy"]) <= count
 
 
 def test_read_plainly_capitals_and_spaces_before_stops_do_not_count() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -17,8 +18,12 @@ class Ragged:
 
     @staticmethod
     def of(rows: Sequence[Tensor]) -> "Ragged":
-        lengths = torch.tensor([0, *(len(row) for row in rows)])
-        return Ragged(torch.cat(list(rows)), lengths.cumsum(0))
+        return Ragged.cut(torch.cat(list(rows)), torch.tensor([len(row) for row in rows]))
+
+    @staticmethod
+    def cut(values: Tensor, lengths: Tensor) -> "Ragged":
+        """Rows of these lengths, that stand one after the other."""
+        return Ragged(values, F.pad(lengths.cumsum(0), (1, 0)))
 
     @staticmethod
     def even(rows: Tensor) -> "Ragged":
@@ -53,7 +58,7 @@ class Ragged:
         begin_B = self.offsets[index]
         lengths_B = self.offsets[index + 1] - begin_B
         longest = int(lengths_B.max()) if len(index) else 0
-        place_T = torch.arange(longest)
+        place_T = torch.arange(longest, device=index.device)
         place_BT = begin_B.unsqueeze(1) + place_T
         if bool((lengths_B == longest).all()):
             return self.values[place_BT], None

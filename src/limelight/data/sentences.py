@@ -4,10 +4,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from limelight.config import Config
@@ -65,6 +65,14 @@ class Language(Config):
         """Between its two marks."""
         return torch.cat((torch.tensor([self.begin]), self.encode(sentence)))
 
+    @cached_property
+    def halves(self) -> Tensor:
+        """(V, 2), the two tokens that each may be cut into; 0 where it cannot."""
+        whole = torch.zeros(self.size, 2, dtype=torch.long)
+        if isinstance(self.vocabulary, Subwords):
+            whole[: self.vocabulary.size] = self.vocabulary.halves
+        return whole
+
     def write(self, row: Tensor) -> str:
         """The sentence, without marks."""
         return self.vocabulary.write(row[row < self.begin])
@@ -99,6 +107,13 @@ class VocabularyConfig(Config):
     rarest: int = Field(2, ge=1)  # times that a word or character must stand in training to be known
     shared: bool = False  # one vocabulary for both languages
     plain_source: bool = False  # whether capitals and spaces before full stops do not count in sources
+    split: float = Field(0.0, ge=0, lt=1)  # how often a subword of training is cut in two
+
+    @model_validator(mode="after")
+    def _can_be_split(self) -> Self:
+        if self.split and self.kind != "subwords":
+            raise ValueError(f"split is {self.split:g}; allowed with {self.kind}: 0")
+        return self
 
     def languages(self, pairs: list[Pair]) -> tuple[Language, Language]:
         """Of sources and of targets, from the pairs of training alone."""
@@ -108,6 +123,25 @@ class VocabularyConfig(Config):
         both = [sources + targets] if self.shared else [sources, targets]
         found = [build_vocabulary(self.kind, texts, self.size, self.rarest) for texts in both]
         return Language(vocabulary=found[0], plain=self.plain_source), Language(vocabulary=found[-1])
+
+
+def split_some(
+    tokens: Tensor, lengths: Tensor | None, halves: Tensor, often: float
+) -> tuple[Tensor, Tensor | None]:
+    """(B, T), (B), (V, 2) -> (B, U), (B)
+
+    So many of the tokens cut in two, where they can be: the same sentences, spelled in other ways, so that
+    a model learns what words are made of (BPE-dropout, Provilkov et al. 2020, of which this is one step).
+    """
+    halves_BT2 = halves.to(tokens.device)[tokens]
+    cut_BT = (torch.rand(tokens.shape, device=tokens.device) < often) & (halves_BT2[..., 0] > 0)
+    real_BT = torch.ones_like(cut_BT)
+    if lengths is not None:
+        real_BT = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
+    first_BT = torch.where(cut_BT, halves_BT2[..., 0], tokens)
+    keep_BT2 = torch.stack((real_BT, real_BT & cut_BT), -1)
+    values = torch.stack((first_BT, halves_BT2[..., 1]), -1)[keep_BT2]
+    return Ragged.cut(values, keep_BT2.sum((1, 2))).pad(torch.arange(len(tokens), device=tokens.device))
 
 
 @dataclass(frozen=True)

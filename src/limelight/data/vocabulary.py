@@ -175,6 +175,24 @@ class Subwords(Config):
         pieces = self._processor.encode(line.encode(errors="replace").decode())
         return torch.tensor(pieces or [0])
 
+    @cached_property
+    def halves(self) -> Tensor:
+        """(V, 2), the two pieces that each was joined from; 0 where it is a single character.
+
+        sentencepiece does not keep them. Of all ways to cut a piece in two, it was the one whose halves were
+        both known first: characters from the beginning, the others in the order of their numbers.
+        """
+        ids = {self._processor.id_to_piece(i): i for i in range(1, self.size)}
+        since = {piece: i if len(piece) > 1 else 0 for piece, i in ids.items()}
+        found = torch.zeros(self.size, 2, dtype=torch.long)
+        for piece, i in ids.items():
+            cuts = [(piece[:at], piece[at:]) for at in range(1, len(piece))]
+            known = [cut for cut in cuts if since.keys() >= set(cut)]
+            if known:
+                left, right = min(known, key=lambda cut: max(since[cut[0]], since[cut[1]]))
+                found[i] = torch.tensor([ids[left], ids[right]])
+        return found
+
     def words(self, line: str) -> list[int]:
         """For each piece of the line, which word it is in, as white space separates words."""
         begins = [piece.startswith(SPACE) for piece in self.show(self.encode(line))]

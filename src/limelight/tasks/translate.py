@@ -14,7 +14,7 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.pairs import PairFiles
 from limelight.data.phrasebook import Phrasebook
 from limelight.data.ragged import Ragged
-from limelight.data.sentences import Language, PairData, VocabularyConfig
+from limelight.data.sentences import Language, PairData, VocabularyConfig, split_some
 from limelight.models.recurrent import Recurrent
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer
@@ -33,7 +33,7 @@ class TranslateConfig(Config):
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def load(self, seed: int) -> "Translate":
-        return Translate.of(PairData.of(self.data.load(seed), self.vocabulary))
+        return Translate.of(PairData.of(self.data.load(seed), self.vocabulary), self.vocabulary.split)
 
     def restore(self, state: str) -> "Translate":
         return Translate(TranslateState.model_validate_json(state))
@@ -50,15 +50,18 @@ class TranslateState(Config):
 class Translate(ExamplesTask[PairData]):
     """Cross-entropy of each next token, given those before it and the source."""
 
-    def __init__(self, state: TranslateState, data: PairData | None = None) -> None:
+    def __init__(self, state: TranslateState, data: PairData | None = None, split: float = 0.0) -> None:
         super().__init__(data)
-        self._state = state
+        self._state, self._split = state, split
         self.source, self.target = state.source, state.target
 
     @classmethod
-    def of(cls, data: PairData) -> "Translate":
+    def of(cls, data: PairData, split: float = 0.0) -> "Translate":
+        """With so many of the subwords cut in two, while training."""
         longest = max(int(lengths.max()) for split in data.splits.values() for lengths in split.lengths)
-        return cls(TranslateState(source=data.source, target=data.target, longest=longest), data)
+        if split:
+            longest *= 2
+        return cls(TranslateState(source=data.source, target=data.target, longest=longest), data, split)
 
     @property
     def goal(self) -> Goal:
@@ -93,6 +96,23 @@ class Translate(ExamplesTask[PairData]):
         return Batch(sentences, sentences, torch.arange(count))
 
     def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        if not (model.training and self._split):
+            return self._score(model, batch, smoothing)
+        spelled = self._spelled(batch)
+        scores = self._score(model, spelled, smoothing)
+        # Sums are over the predictions that the batch was counted with, however it was spelled since.
+        share = self.predictions(batch) / self.predictions(spelled)
+        return Scores(scores.loss * share, {name: value * share for name, value in scores.sums.items()})
+
+    def _spelled(self, batch: Batch) -> Batch:
+        """The same sentences, some of their subwords cut in two."""
+        inputs, lengths = split_some(batch.inputs, batch.lengths, self.source.halves, self._split)
+        targets, target_lengths = split_some(
+            batch.targets, batch.target_lengths, self.target.halves, self._split
+        )
+        return Batch(inputs, targets, batch.index, lengths, target_lengths)
+
+    def _score(self, model: nn.Module, batch: Batch, smoothing: float) -> Scores:
         x_ND, next_BT = model(*self.arguments(batch), logits=False), batch.targets[:, 1:]
         if batch.target_lengths is None:
             next_N = next_BT.flatten()
