@@ -20,6 +20,7 @@ LEVELS = {
     "training": 5,
     "view": 5,
     "bridge": 5,
+    "check": 5,
     "recipes": 5,
     "experiment": 6,
     "terminal": 7,

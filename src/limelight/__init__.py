@@ -9,7 +9,7 @@ __version__ = version("limelight")
 
 def __getattr__(name: str) -> Any:
     """`limelight.nn` and `limelight.train` work after `import limelight`, which does not wait for torch."""
-    if name in ("bridge", "nn", "view"):
+    if name in ("bridge", "check", "nn", "view"):
         return import_module(f"limelight.{name}")
     if name in ("open_run", "train"):
         return getattr(import_module("limelight.experiment"), name)

@@ -329,6 +329,63 @@ def explain(
     show_explanation(explained)
 
 
+@app.command
+def check(
+    path: str,
+    *,
+    kind: Annotated[str | None, Parameter(name="--as")] = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    strict: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Try someone's attention code, and say what is wrong with it, with a counter-example.
+
+    Every class and function that looks like a part of a Transformer is made, called on small inputs, and held
+    against what such a part should keep. The code runs in a process of its own, with limits on time and
+    memory; that is no sandbox: check only what you would run.
+
+    Exit code 0: every promise kept. 1: something is broken. 2: something could not be checked.
+
+    Example: limelight check attention.py
+
+    Example: limelight check attention.py::MyAttention --as multi-head-attention
+
+    Example: limelight check submissions/ --json > marks.json
+
+    Parameters
+    ----------
+    path
+        A Python file, FILE.py::NAME for one class or function of it, or a folder.
+    kind
+        What it is, where its name does not tell: masked-softmax, multi-head-attention, encoder-block, ...
+    as_json
+        Every finding, for programs: one object a file and line.
+    strict
+        Warnings count as broken promises.
+    """
+    from rich.console import Console
+
+    from limelight.check.apart import check_files
+    from limelight.check.names import KINDS
+    from limelight.check.words import show, summary
+    from limelight.errors import unknown
+
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    found = []
+    for report in check_files(path, kind):
+        found.append(report)
+        if as_json:
+            _print_json(report.model_dump())
+        else:
+            show(report, console)
+    if not as_json:
+        console.print(summary(found))
+    codes = {report.exit_code(strict=strict) for report in found}
+    if codes != {0}:
+        sys.exit(1 if 1 in codes else 2)
+
+
 def _inputs(arguments: tuple[str, ...], *, names: bool) -> Iterator[str]:
     """Lines end with a line feed and with nothing else. With `names`, files are inputs themselves."""
     for argument in arguments:

@@ -1,0 +1,325 @@
+"""Makes an object of someone's class: each argument gets what its name asks for."""
+
+import dataclasses
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice, product
+from typing import Any
+
+import torch
+from torch import nn
+
+from limelight.check.names import build_role, kind_of_name
+from limelight.check.sizes import Sizes
+
+HIDDEN_NAME = re.compile(r"(n|num|d|dim)?_?hid(den)?s?(_?(dim|size|units|features|channels))?", re.IGNORECASE)
+NO_HIDDEN = (
+    "scaled-dot-product",
+    "dot-product-attention",
+    "multi-head-attention",
+    "additive-attention",
+    "positional-encoding",
+    "patch-embedding",
+)
+NO_LAYERS = (
+    "multi-head-attention",
+    "additive-attention",
+    "positional-encoding",
+    "feed-forward",
+    "patch-embedding",
+)
+MOST_TRIES = 60
+
+
+class CannotBuild(Exception):
+    """A constructor that asks for what nobody knows."""
+
+
+class Builder:
+    """Knows the file's other classes: a block may need an attention to be handed to it."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+
+    def instances(
+        self,
+        target: Callable[..., Any],
+        kind: str,
+        sizes: Sizes,
+        seed: int = 1,
+        told: dict[str, Any] | None = None,
+    ) -> Iterator[Any]:
+        """Every object that its constructor lets us make, the likeliest first; with what it is `told`."""
+        last: Exception | None = None
+        found = False
+        told = told or {}
+        for arguments in islice(self._arguments(target, kind, sizes, told), MOST_TRIES):
+            torch.manual_seed(seed)
+            try:
+                made = target(**{name: told.get(name, value) for name, value in arguments.items()})
+            except Exception as error:  # whatever their code raises
+                last = last or error
+                continue
+            found = True
+            yield made
+        if not found:
+            raise CannotBuild(str(last) if last else "no arguments were found for its constructor")
+
+    def _arguments(
+        self, target: Callable[..., Any], kind: str, sizes: Sizes, told: dict[str, Any] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        parameters = list(inspect.signature(target).parameters.values())
+        roles = roles_of(parameters, kind)
+        fixed: dict[str, Any] = {}
+        open_ones: dict[str, list[Any]] = {}
+        for parameter in parameters:
+            if parameter.kind == parameter.VAR_KEYWORD:
+                fixed |= self._of_block(target, kind, sizes, set(roles))
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            if roles[parameter.name] == "config":
+                fixed[parameter.name] = self._config(parameter, kind, sizes, told or {})
+                continue
+            values = self._values(parameter, roles[parameter.name], kind, sizes)
+            if len(values) == 1:
+                fixed[parameter.name] = values[0]
+            elif values:
+                open_ones[parameter.name] = values
+        for choice in product(*open_ones.values()):
+            yield fixed | dict(zip(open_ones, choice, strict=True))
+
+    def _values(self, parameter: inspect.Parameter, role: str | None, kind: str, sizes: Sizes) -> list[Any]:
+        """What an argument may be given; nothing where its default will do."""
+        has_default = parameter.default is not parameter.empty
+        if role is not None and role.endswith("-part"):
+            part = self._part(role, kind, sizes)
+            if part is not None:
+                return [part]
+            return [] if has_default else [sizes.width]
+        if role == "image":
+            return [sizes.image[0]] if isinstance(parameter.default, int) else [sizes.image[0], sizes.image]
+        if role == "patch":
+            return [(sizes.patch, sizes.patch)] if isinstance(parameter.default, tuple) else [sizes.patch]
+        known = _number(role, kind, sizes)
+        if isinstance(parameter.default, bool):
+            return [True] if role == "batch_first" else []
+        if isinstance(parameter.default, str) or (
+            parameter.default is None and role in ("activation", "device")
+        ):
+            return []
+        if known is not None:
+            return [known]
+        if has_default:
+            return []
+        if role == "activation":
+            return [nn.ReLU(), torch.relu, nn.ReLU, "relu"]
+        if role == "flag":
+            return [False, True]
+        return [sizes.width, sizes.heads, sizes.hidden, 0.0, sizes.longest]
+
+    def _config(self, parameter: inspect.Parameter, kind: str, sizes: Sizes, told: dict[str, Any]) -> Any:
+        named = parameter.annotation if isinstance(parameter.annotation, type) else None
+        classes = [named] if named in self.namespace.values() else []
+        classes += [
+            thing
+            for name, thing in self.namespace.items()
+            if isinstance(thing, type) and re.search(r"config|args|params", name, re.IGNORECASE)
+        ]
+        for found in classes:
+            assert isinstance(found, type)
+            try:
+                made = _filled(found, next(self._arguments(found, kind, sizes)), kind, sizes)
+            except Exception:
+                continue
+            for name, value in told.items():
+                object.__setattr__(made, name, value)
+            return made
+        return Settings(kind, sizes, told)
+
+    def _of_block(
+        self, target: Callable[..., Any], kind: str, sizes: Sizes, taken: set[str]
+    ) -> dict[str, Any]:
+        """`**block_args` go to the blocks of a stack."""
+        wanted = {"encoder": "encoder-block", "decoder": "decoder-block"}.get(kind)
+        block = self._class_of(wanted) if wanted else None
+        if block is None or block is target:
+            return {}
+        return {
+            name: value
+            for name, value in next(self._arguments(block, wanted or kind, sizes)).items()
+            if name not in taken
+        }
+
+    def _class_of(self, kind: str | None) -> type | None:
+        for name, thing in self.namespace.items():
+            is_layer = isinstance(thing, type) and issubclass(thing, nn.Module)
+            if is_layer and kind_of_name(name, is_class=True) == kind:
+                return thing
+        return None
+
+    def _part(self, role: str, kind: str, sizes: Sizes) -> Any:
+        if role in ("embedding-part",):
+            return nn.Embedding(sizes.vocabulary, sizes.width)
+        if role == "generator-part":
+            return nn.Linear(sizes.width, sizes.vocabulary)
+        wanted = {
+            "attention-part": "multi-head-attention",
+            "cross-part": "multi-head-attention",
+            "feed-forward-part": "feed-forward",
+            "layer-part": "decoder-block" if kind == "decoder" else "encoder-block",
+            "decoder-layer-part": "decoder-block",
+            "encoder-part": "encoder",
+            "decoder-part": "decoder",
+        }[role]
+        part = self._class_of(wanted)
+        if part is None:
+            return None
+        try:
+            return next(self.instances(part, wanted, sizes.but(dropout=0.0), seed=len(role)))
+        except (CannotBuild, StopIteration):
+            return None
+
+
+def roles_of(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
+    """What each argument of a constructor is for, seen together: beside a width, `hidden_dim` is another."""
+    names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    roles = {name: build_role(name, is_layerless=kind in NO_LAYERS) for name in names}
+    if kind not in NO_HIDDEN:
+        others = [name for name in names if roles[name] == "width" and not HIDDEN_NAME.fullmatch(name)]
+        for name in names:
+            if roles[name] == "width" and HIDDEN_NAME.fullmatch(name) and others:
+                roles[name] = "hidden"
+    return roles
+
+
+def constructor_roles(
+    target: Callable[..., Any], kind: str, namespace: dict[str, Any], sizes: Sizes
+) -> dict[str, str | None]:
+    """What a constructor can be told: its arguments, and those of a configuration that it takes."""
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        return {}
+    roles = roles_of(parameters, kind)
+    for parameter in parameters:
+        if roles.get(parameter.name) == "config":
+            roles |= _asked_of(target, parameter, kind, Builder(namespace), sizes)
+    return roles
+
+
+def _asked_of(
+    target: Callable[..., Any], parameter: inspect.Parameter, kind: str, builder: Builder, sizes: Sizes
+) -> dict[str, str | None]:
+    """Which settings a constructor reads of its configuration."""
+    settings = Settings(kind, sizes, {})
+    theirs = builder._config(parameter, kind, sizes, {})
+    watched = settings if isinstance(theirs, Settings) else _Watched(theirs)
+    with suppress(Exception):  # what it has read so far counts
+        target(watched)
+    names = [name for name in watched._asked if not name.startswith("_")]
+    roles = {name: build_role(name, is_layerless=True) for name in names}
+    for name, role in roles.items():
+        if (
+            role == "width"
+            and HIDDEN_NAME.fullmatch(name)
+            and len([r for r in roles.values() if r == "width"]) > 1
+        ):
+            roles[name] = "hidden"
+    if not isinstance(theirs, Settings):  # what it has and nobody reads was accepted all the same
+        for name in getattr(type(theirs), "__dataclass_fields__", {}):
+            roles.setdefault(name, build_role(name, is_layerless=True))
+    return {
+        name: role
+        for name, role in roles.items()
+        if role in ("dropout", "hidden", "depth", "expansion", "pad")
+    }
+
+
+class _Watched:
+    """A configuration of theirs that remembers what was read."""
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+        self._asked: dict[str, None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            self._asked[name] = None
+        return getattr(self._theirs, name)
+
+
+def _number(role: str | None, kind: str, sizes: Sizes) -> Any:
+    bare = kind in ("scaled-dot-product", "dot-product-attention")
+    return {
+        "dropout": sizes.dropout,
+        "head_width": sizes.head_width,
+        "heads": sizes.heads,
+        "depth": sizes.depth,
+        "expansion": 5,
+        "hidden": sizes.hidden,
+        "pad": 0,
+        "vocabulary": sizes.vocabulary,
+        "longest": sizes.longest,
+        "patches": sizes.patches,
+        "channels": sizes.channels,
+        "classes": sizes.classes,
+        "temperature": math.sqrt(sizes.head_width),
+        "index": 0,
+        "rate": 10,
+        "device": "cpu",
+        "shape": [sizes.width],
+        "batch_first": True,
+        "width": sizes.head_width if bare else sizes.width,
+    }.get(role or "")
+
+
+class Settings:
+    """Answers to any name that a size is known by, and remembers which were asked for."""
+
+    def __init__(self, kind: str, sizes: Sizes, told: dict[str, Any]) -> None:
+        self._kind, self._sizes, self._told = kind, sizes, told
+        self._asked: dict[str, str | None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        role = build_role(name, is_layerless=True)
+        self._asked[name] = role
+        if name in self._told:
+            return self._told[name]
+        if role == "image":
+            return self._sizes.image[0]
+        if role == "patch":
+            return self._sizes.patch
+        if role == "flag":
+            return True
+        if role == "width" and HIDDEN_NAME.fullmatch(name) and not name.startswith("hidden_size"):
+            role = "hidden"
+        value = _number(role, self._kind, self._sizes)
+        if value is None:
+            raise AttributeError(name)
+        return value
+
+
+def _filled(cls: type, arguments: dict[str, Any], kind: str, sizes: Sizes) -> Any:
+    """A configuration of theirs; a class of plain attributes gets them set."""
+    made = cls(**arguments)
+    if dataclasses.is_dataclass(cls):
+        return made
+    for name, value in vars(cls).items():
+        role = None if name.startswith("_") or callable(value) else build_role(name, is_layerless=True)
+        number = _number(role, kind, sizes)
+        if number is not None and not isinstance(value, (bool, str)):
+            setattr(made, name, number)
+    return made
+
+
+def number_for(name: str, kind: str, sizes: Sizes) -> Any:
+    """What an argument of a call is given that is neither a sequence nor a mask: a patch's size, say."""
+    role = build_role(name, is_layerless=True)
+    if role == "patch" or (kind == "patch-embedding" and role in ("dropout", None)):
+        return sizes.patch
+    return _number(role, kind, sizes)

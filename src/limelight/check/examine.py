@@ -1,0 +1,114 @@
+"""One object of someone's file, examined: what it is, how it is called, which promises it keeps."""
+
+import inspect
+import sys
+from typing import Any
+
+import torch
+
+from limelight.check.influence import find_ways
+from limelight.check.kinds import PROMISES
+from limelight.check.names import kind_of_name
+from limelight.check.outcome import Outcome, Promise, inapplicable
+from limelight.check.report import Finding, Report
+from limelight.check.subject import Form, NotUnderstood, Subject
+from limelight.check.tables import takes_size
+from limelight.errors import unknown, wrong
+
+
+def kind_of(name: str, thing: Any) -> str | None:
+    """What an object is, by its name; and where that says nothing, by what it takes."""
+    is_class = isinstance(thing, type)
+    if is_class and not issubclass(thing, torch.nn.Module):
+        return None
+    kind = kind_of_name(name, is_class=is_class)
+    if kind == "dot-product-attention" and is_class and _takes(thing, "heads"):
+        return "multi-head-attention"
+    if kind in ("decoder", "decoder-block") and is_class and not _has_source(thing, kind):
+        return {"decoder": "sequence-model", "decoder-block": "encoder-block"}[kind]
+    return kind
+
+
+def _has_source(cls: type, kind: str) -> bool:
+    """Whether a decoder reads something: one that does not is a language model."""
+    return Subject(cls, cls.__name__, kind).has_source
+
+
+def _takes(cls: type, word: str) -> bool:
+    return any(word in name.lower() for name in inspect.signature(cls).parameters)
+
+
+def candidates(namespace: dict[str, Any], module: str) -> dict[str, tuple[Any, str]]:
+    """Everything in a file that looks like a known kind, in the order in which it stands there."""
+    found = {}
+    for name, thing in namespace.items():
+        if not (inspect.isclass(thing) or inspect.isfunction(thing)) or thing.__module__ != module:
+            continue
+        kind = kind_of(name, thing)
+        if kind is not None:
+            found[name] = (thing, kind)
+    return dict(sorted(found.items(), key=lambda item: _line(item[1][0])))
+
+
+def _line(thing: Any) -> int:
+    try:
+        return inspect.getsourcelines(thing)[1]
+    except (OSError, TypeError):
+        return 0
+
+
+def examine(target: Any, name: str, kind: str, namespace: dict[str, Any] | None = None) -> Report:
+    torch.backends.mha.set_fastpath_enabled(False)  # so that what torch's own layers compute can be seen
+    subject = Subject(target, name, kind, namespace or {})
+    line = _line(target)
+    try:
+        _understand(subject)
+    except NotUnderstood as trouble:
+        return Report(name=name, kind=kind, line=line, trouble=str(trouble))
+    findings = tuple(_finding(promise, subject) for promise in PROMISES[kind])
+    return Report(name=name, kind=kind, line=line, notes=tuple(subject.notes), findings=findings)
+
+
+def _understand(subject: Subject) -> None:
+    if subject.kind == "causal-mask" or (
+        subject.kind == "positional-encoding" and not subject.is_module and takes_size(subject.target)
+    ):
+        subject.form = Form("size")
+        return
+    subject.understand()
+    find_ways(subject)
+
+
+def _finding(promise: Promise, subject: Subject) -> Finding:
+    outcome = _tried(promise, subject)
+    hint = outcome.hint or (promise.hint if outcome.verdict in ("FAIL", "warn") else "")
+    return Finding(
+        promise=promise.name,
+        says=promise.says,
+        verdict=outcome.verdict,
+        example=outcome.example,
+        expected=outcome.expected,
+        came=outcome.came,
+        hint=hint,
+    )
+
+
+def _tried(promise: Promise, subject: Subject) -> Outcome:
+    try:
+        return promise.tried(subject)
+    except Exception as error:  # their code, in a case that this promise needs
+        first = str(error).splitlines()[0] if str(error) else ""
+        return inapplicable(f"it could not be tried: {type(error).__name__}: {first}")
+
+
+def examine_any(thing: Any, kind: str | None = None) -> Report:
+    """An object at hand: a class, a function, or a module that is made already."""
+    named = thing if hasattr(thing, "__name__") else type(thing)
+    name = named.__name__
+    kind = kind or kind_of(name, named)
+    if kind is None:
+        raise wrong("kind", repr(kind), f"one of {', '.join(PROMISES)}: the name {name} does not tell")
+    if kind not in PROMISES:
+        raise unknown("kind", kind, PROMISES)
+    around = vars(sys.modules[named.__module__]) if named.__module__ in sys.modules else {}
+    return examine(thing, name, kind, dict(around))

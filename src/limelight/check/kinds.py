@@ -1,0 +1,84 @@
+"""Which promises each kind of object should keep."""
+
+from limelight.check import manners, masking, order, seeing, structure, tables, weighing
+from limelight.check.outcome import Promise
+
+_ALL = {
+    promise.name: promise
+    for promise in (
+        *weighing.PROMISES,
+        *masking.PROMISES,
+        *order.PROMISES,
+        *structure.PROMISES,
+        *manners.PROMISES,
+        *tables.INSIDE,
+    )
+}
+
+
+def _named(names: str) -> tuple[Promise, ...]:
+    return tuple(_ALL[name] for name in names.split())
+
+
+_MASKS = "mask-has-effect masked-weight mask-polarity right-lengths masked-values-leak large-scores"
+_MANNERS = "in-place edge-shapes half dtype-device fully-masked"
+_DROPOUT = "dropout-train dropout-eval"
+_BLOCK = "residual norms norm-axis nonlinearity hidden-width projection-unused"
+_ATTENTION = f"scale softmax-axis rows-sum-to-one {_MASKS}"
+
+PROMISES: dict[str, tuple[Promise, ...]] = {
+    "masked-softmax": _named(f"softmax-axis rows-sum-to-one {_MASKS} {_MANNERS}"),
+    "scaled-dot-product": _named(f"{_ATTENTION} heads-mix-positions permutation {_MANNERS}"),
+    "dot-product-attention": _named(f"{_ATTENTION} heads-mix-positions permutation {_DROPOUT} {_MANNERS}"),
+    "additive-attention": _named(
+        f"softmax-axis rows-sum-to-one query-matters {_MASKS} heads-mix-positions projection-unused "
+        f"permutation "
+        f"{_DROPOUT} {_MANNERS}"
+    ),
+    "multi-head-attention": _named(
+        f"{_ATTENTION} heads heads-mix-positions projection-unused output-projection permutation "
+        f"causality incremental "
+        f"{_DROPOUT} {_MANNERS}"
+    ),
+    "causal-mask": tables.CAUSAL,
+    "positional-encoding": (
+        *tables.POSITIONS,
+        *tables.TYPED,
+        *_named(f"{_DROPOUT} in-place edge-shapes dtype-device"),
+    ),
+    "feed-forward": _named(
+        f"position-wise norm-axis nonlinearity hidden-width projection-unused {_DROPOUT} in-place "
+        f"edge-shapes dtype-device"
+    ),
+    "encoder-block": _named(
+        f"{_ATTENTION} heads heads-mix-positions {_BLOCK} permutation causality {_DROPOUT} {_MANNERS}"
+    ),
+    "decoder-block": _named(
+        f"{_ATTENTION} cross-padding causality incremental batch-apart {_BLOCK} {_DROPOUT} {_MANNERS}"
+    ),
+    "encoder": _named(
+        f"{_ATTENTION} heads heads-mix-positions depth residual norm-axis closing-norm projection-unused "
+        f"nonlinearity hidden-width "
+        f"permutation causality positions-formula positions-differ padding "
+        f"{_DROPOUT} {_MANNERS}"
+    ),
+    "decoder": _named(
+        f"{_ATTENTION} cross-padding causality incremental batch-apart depth positions-formula "
+        f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
+        f"{_DROPOUT} {_MANNERS}"
+    ),
+    "sequence-model": _named(
+        f"{_ATTENTION} cross-padding causality incremental batch-apart depth positions-formula "
+        f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
+        f"{_DROPOUT} {_MANNERS}"
+    ),
+    "patch-embedding": (*seeing.PATCHES, *_named("projection-unused in-place edge-shapes dtype-device")),
+    "vision-transformer": (
+        *seeing.WHOLE,
+        *_named(
+            f"scale softmax-axis rows-sum-to-one batch-apart depth projection-unused nonlinearity "
+            f"hidden-width "
+            f"{_DROPOUT} in-place edge-shapes dtype-device"
+        ),
+    ),
+}

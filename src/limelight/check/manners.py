@@ -1,0 +1,220 @@
+"""Promises about manners: inputs left alone, dropout where it belongs, any shape, precision and device."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limelight.check.influence import pattern
+from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
+from limelight.check.subject import Case, Subject
+
+
+def _hidden(subject: Subject, case: Case) -> dict[str, Tensor]:
+    """All masks that work, said."""
+    return {
+        mask.name: pattern(subject, mask, case)
+        for mask in subject.masks
+        if mask.effect and mask.way is not None
+    }
+
+
+@torch.no_grad()
+def _left_alone(subject: Subject) -> Outcome:
+    model, case = subject.model(), subject.case()
+    for hide in ({}, _hidden(subject, case)):
+        given = case.each(torch.clone)
+        subject.call(model, given, hide, copied=False)
+        for before, after in zip(case.tensors(), given.tensors(), strict=True):
+            if not torch.equal(before, after):
+                where = (before != after).nonzero()[0].tolist()
+                say = warned if subject.kind == "masked-softmax" else broken
+                return say(
+                    f"the input at {where} is {float(before[tuple(where)]):.2f} before the call",
+                    "the same after it",
+                    f"{float(after[tuple(where)]):.2f}",
+                )
+    return KEPT
+
+
+def dropouts(subject: Subject) -> list[str]:
+    """Arguments of its constructor that are a rate of dropout."""
+    return [name for name, role in subject.told_by.items() if role == "dropout"]
+
+
+def _twice(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        torch.manual_seed(11)
+        one = subject.call(model, case).out
+        torch.manual_seed(12)
+        return one, subject.call(model, case).out
+
+
+def _drops(subject: Subject) -> Outcome:
+    rates = dropouts(subject)
+    if not rates:
+        return inapplicable("its constructor takes no dropout")
+    case = subject.case()
+    for name in rates:
+        one, other = _twice(subject, subject.model(training=True, told={name: 0.5}), case)
+        if torch.equal(one, other):
+            return broken(
+                f"{name}=0.5, in training, the same input twice",
+                "two different outputs",
+                "the same output: nothing is dropped",
+            )
+    return KEPT
+
+
+def _silent(subject: Subject) -> Outcome:
+    if not subject.is_module:
+        return inapplicable("it is a function")
+    case = subject.case()
+    one, other = _twice(subject, subject.model(told=dict.fromkeys(dropouts(subject), 0.5)), case)
+    if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
+        return KEPT
+    return broken(
+        "in evaluation (model.eval()), the same input twice",
+        "the same output",
+        f"{numbers(one.flatten()[:3])} … and {numbers(other.flatten()[:3])} …",
+    )
+
+
+@torch.no_grad()
+def _any_shape(subject: Subject) -> Outcome:
+    model = subject.model()
+    whole = subject.case()
+    out = subject.call(model, whole).out
+    tries = {
+        "a batch of one": (whole.each(lambda t: t[:1]), out[:1]),
+        "the same input, not contiguous in memory": (whole.each(_scattered), out),
+    }
+    for words, (case, expected) in tries.items():
+        found = _tried(subject, model, case, words)
+        if isinstance(found, Outcome):
+            return found
+        if found.shape != expected.shape or not torch.allclose(found, expected, atol=1e-4, equal_nan=True):
+            return broken(words, f"{_short(expected)}", f"{_short(found)}")
+    if subject.form.inputs == "images" or subject.form.query != "BTD":
+        return KEPT
+    one = {"queries": 1, "keys": 1} if subject.kind != "masked-softmax" else {"queries": 1}
+    short = subject.case(**one)
+    found = _tried(subject, model, short, "one token")
+    if isinstance(found, Outcome):
+        return found
+    if found.dim() != out.dim() or found.shape[:1] != out.shape[:1]:
+        return broken("one token", f"an output of {out.dim()} axes", f"{tuple(found.shape)}")
+    return KEPT
+
+
+def _tried(subject: Subject, model: Any, case: Case, words: str) -> Tensor | Outcome:
+    try:
+        return subject.call(model, case).out
+    except Exception as error:  # what their code cannot take
+        first = str(error).splitlines()[0] if str(error) else ""
+        return broken(words, "an output", f"{type(error).__name__}: {first}")
+
+
+def _scattered(tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+def _short(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)}: {numbers(tensor.flatten()[:3])} …"
+
+
+@torch.no_grad()
+def _half(subject: Subject) -> Outcome:
+    """In half precision, with every mask said."""
+    model, case = subject.model(), subject.case()
+    hide = _hidden(subject, case)
+    if not hide:
+        return inapplicable("it takes no mask")
+    if isinstance(model, nn.Module):
+        model.half()
+    half = case.each(lambda t: t.half() if t.is_floating_point() else t)
+    try:
+        out = subject.call(model, half, hide).out
+    except Exception as error:  # either an overflow, or an operation that CPUs do not have
+        if "overflow" not in str(error):
+            return inapplicable("this torch cannot compute it in half precision on a CPU")
+        return warned("float16, with a mask", "an output", str(error).splitlines()[0])
+    finally:
+        if isinstance(model, nn.Module):
+            model.float()
+    if bool(out.isnan().any()) and not bool(subject.call(subject.model(), case, hide).out.isnan().any()):
+        return warned("float16, with a mask", "numbers", "NaN")
+    return KEPT
+
+
+@torch.no_grad()
+def _follows(subject: Subject) -> Outcome:
+    """Double precision stays double; moved to another device, nothing stays behind."""
+    model, case = subject.model(), subject.case()
+    hide = _hidden(subject, case)
+    if isinstance(model, nn.Module):
+        model.double()
+    double = case.each(lambda t: t.double() if t.is_floating_point() else t)
+    try:
+        out = subject.call(model, double, hide).out
+    except RuntimeError as error:
+        if "dtype" in str(error) or "type" in str(error):
+            return broken("float64 weights and inputs", "an output", str(error).splitlines()[0])
+        return inapplicable("it could not be tried in float64")
+    if out.is_floating_point() and out.dtype != torch.float64:
+        return broken(
+            "float64 weights and inputs", "float64 comes out", str(out.dtype).removeprefix("torch.")
+        )
+    model = subject.model()
+    model = model.to("meta") if isinstance(model, nn.Module) else model
+    try:
+        subject.call(model, case.each(lambda t: t.to("meta")), hide)
+    except (RuntimeError, NotImplementedError) as error:
+        if "is not on the expected device" in str(error) or "on the same device" in str(error):
+            return broken(
+                "module and inputs on another device", "an output there", str(error).splitlines()[0]
+            )
+    except Exception:
+        pass
+    return KEPT
+
+
+PROMISES = (
+    Promise(
+        "in-place",
+        "inputs are left as they are",
+        _left_alone,
+        "+=, masked_fill_ and x[mask] = … write into what the caller still needs",
+    ),
+    Promise(
+        "dropout-train",
+        "dropout is active in training",
+        _drops,
+        "the argument must reach an nn.Dropout, and forward must call it",
+    ),
+    Promise(
+        "dropout-eval",
+        "evaluation is silent: no dropout",
+        _silent,
+        "F.dropout(x, p) is always on: use nn.Dropout, or pass training=self.training",
+    ),
+    Promise(
+        "edge-shapes",
+        "a batch of one, one token and any layout in memory work",
+        _any_shape,
+        "squeeze() without an axis drops more than meant; view needs contiguous memory where reshape "
+        "does not",
+    ),
+    Promise(
+        "half",
+        "half precision does not overflow",
+        _half,
+        "-1e9 is beyond float16: fill with -inf, or torch.finfo(dtype).min",
+    ),
+    Promise(
+        "dtype-device",
+        "precision and device follow the input",
+        _follows,
+        "torch.zeros(…) and torch.arange(…) need device=x.device; constants belong into buffers",
+    ),
+)

@@ -1,0 +1,439 @@
+"""Promises about masks: that they do the right thing, for the right sequence, at any score."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from limelight.check.influence import changed, compared, pattern, seen_free, seen_through
+from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
+from limelight.check.subject import DECODERS, Case, MaskArgument, Subject
+from limelight.check.trace import attentions
+from limelight.check.ways import Way
+
+SMALL = 1e-3  # a weight that is as good as none
+NO_MASK = "it takes no mask"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What one mask argument does to sequences of different lengths, and to sequences of one length."""
+
+    mask: MaskArgument
+    allowed: Tensor
+    seen: Tensor
+    told: Tensor
+    free: Tensor  # who sees whom without the mask
+    even_is_right: bool
+    weights: Tensor | None  # (B, H, T, S) under the mask
+
+    @property
+    def right(self) -> bool:
+        return bool((self.seen == (self.allowed & self.free))[self.told].all())
+
+    @property
+    def leaks(self) -> Tensor:
+        """(B, T, S), hidden and yet seen"""
+        return self.seen & ~self.allowed & self.told
+
+    @property
+    def lost(self) -> Tensor:
+        """(B, T, S), allowed and yet not seen"""
+        return ~self.seen & self.allowed & self.free & self.told
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight on what is hidden."""
+        if self.weights is None:
+            return 0.0
+        hidden = ~self.allowed.unsqueeze(1).expand_as(self.weights)
+        return float(self.weights[hidden].max()) if hidden.any() else 0.0
+
+
+def facts(subject: Subject) -> list[Fact]:
+    if "facts" not in subject.__dict__:
+        subject.__dict__["facts"] = [fact for mask in subject.masks for fact in _facts(subject, mask)]
+    return list(subject.__dict__["facts"])
+
+
+def _facts(subject: Subject, mask: MaskArgument) -> list[Fact]:
+    """Lengths can be one a sequence, or one a query: whatever is taken must be right."""
+    found = [_fact(subject, mask)]
+    case = subject.case()
+    other = {"B": Way("lengths", "BT"), "BT": Way("lengths", "B")}.get(mask.way.layout if mask.way else "")
+    apart = subject.kind == "masked-softmax" or case.keys != case.x.shape[1]
+    if mask.way is None or mask.way.style != "lengths" or mask.role == "state" or other is None or not apart:
+        return found
+    said, mask.way = mask.way, other
+    try:
+        found.append(_fact(subject, replace(mask)))
+    except Exception:
+        pass
+    finally:
+        mask.way = said
+    return found
+
+
+def _fact(subject: Subject, mask: MaskArgument) -> Fact:
+    model, case = subject.model(), subject.case()
+    allowed = pattern(subject, mask, case)
+    told = compared(subject, mask, case, allowed)
+    free = seen_free(subject, model, case, mask)
+    seen = seen_through(subject, model, case, mask, allowed)
+    even = pattern(subject, mask, case, even=max(1, allowed.shape[-1] - 1))
+    seen_evenly = seen_through(subject, model, case, mask, even)
+    right = bool((seen_evenly == (even & free))[compared(subject, mask, case, even)].all())
+    return Fact(mask, allowed, seen, told, free, right, _weights(subject, model, case, mask, allowed))
+
+
+def _weights(
+    subject: Subject, model: object, case: Case, mask: MaskArgument, allowed: Tensor
+) -> Tensor | None:
+    if subject.kind == "masked-softmax":
+        return subject.call(model, case, {mask.name: allowed}).out.unsqueeze(1)
+    _, steps = subject.trace(model, case, {mask.name: allowed})
+    fitting = [one for one in attentions(steps) if one.weights.shape[1:] == allowed.shape[1:]]
+    fitting = [one for one in fitting if len(one.weights) % len(case.x) == 0]
+    if not fitting:
+        return None
+    # Heads may be folded into the batch before or after it.
+    rows = fitting[0].weights
+    one, other = rows.unflatten(0, (len(case.x), -1)), rows.unflatten(0, (-1, len(case.x))).transpose(0, 1)
+    hidden = ~allowed.unsqueeze(1)
+    return min(one, other, key=lambda weights: float((weights * hidden).sum()))
+
+
+def _first(where: Tensor) -> tuple[int, int, int]:
+    b, t, s = where.nonzero()[0].tolist()
+    return b, t, s
+
+
+def _describe(fact: Fact, b: int, t: int) -> str:
+    row = fact.allowed[b, t].tolist()
+    shown = ", ".join("shown" if one else "hidden" for one in row)
+    return f"{fact.mask.name} ({fact.mask.way}); sequence {b}, query {t}, keys: {shown}"
+
+
+def _applies(subject: Subject, fact: Fact) -> bool:
+    """A mask over the source of a decoder has a promise of its own."""
+    return not (fact.mask.of_memory and subject.kind in (*DECODERS, "sequence-model"))
+
+
+def _has_effect(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if _applies(subject, fact)]
+    if not found:
+        return inapplicable(NO_MASK)
+    for fact in found:
+        if not fact.mask.effect:
+            b, t, s = _first(~fact.allowed & fact.told)
+            return broken(
+                _describe(fact, b, t),
+                f"key {s} is hidden: changing it changes nothing",
+                "the output changes: the mask does nothing in any of the ways it can be said",
+            )
+    return KEPT
+
+
+def _hidden_weight(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if _applies(subject, fact) and fact.mask.effect]
+    if not found:
+        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
+    for fact in found:
+        lengths_wrong = not fact.right and fact.even_is_right
+        if fact.heaviest > SMALL and not lengths_wrong and not _is_inverted(fact):
+            assert fact.weights is not None
+            heavy = fact.weights * ~fact.allowed.unsqueeze(1)
+            b, h, t, s = (heavy == heavy.max()).nonzero()[0].tolist()
+            return broken(
+                _describe(fact, b, t),
+                f"key {s} is hidden: its weight is 0",
+                f"weights {numbers(fact.weights[b, h, t])}",
+            )
+        if bool(fact.lost.any()) and not lengths_wrong and not _is_inverted(fact):
+            b, t, s = _first(fact.lost)
+            return broken(
+                _describe(fact, b, t), f"key {s} is shown: changing it changes the output", "nothing changes"
+            )
+    return KEPT
+
+
+def _is_inverted(fact: Fact) -> bool:
+    """Whether what is hidden is seen and what is shown is not, as a rule; of rows that have both."""
+    both = fact.told & (fact.allowed.any(-1, keepdim=True) & ~fact.allowed.all(-1, keepdim=True))
+    wrong = (fact.seen != fact.allowed)[both].float()
+    return bool(fact.leaks.any() and fact.lost.any() and wrong.mean() > 0.6)
+
+
+def _polarity(subject: Subject) -> Outcome:
+    found = facts(subject)
+    if not found:
+        return inapplicable(NO_MASK)
+    working = [fact for fact in found if fact.mask.effect]
+    for fact in working:
+        if _is_inverted(fact):
+            b, t, _ = _first(fact.leaks) if fact.leaks.any() else _first(fact.lost)
+            return broken(
+                _describe(fact, b, t),
+                "what is hidden is not seen, what is shown is",
+                "it is the other way round",
+            )
+        way = fact.mask.way
+        if way and "key_padding" in fact.mask.name.lower() and way.style == "bool+":
+            return broken(
+                f"{fact.mask.name} (B, S), True at the padding, as torch has it",
+                "True hides a key",
+                "True shows it, and False hides it",
+                "torch's key_padding_mask is True where a key is to be ignored",
+            )
+    said = [fact.mask for fact in working if fact.mask.way and fact.mask.way.style[-1] in "+-"]
+    hiding = {mask.name: bool(mask.way and mask.way.hides_where_true) for mask in said}
+    if len(set(hiding.values())) > 1:
+        words = "; ".join(f"{name}: True {'hides' if hides else 'shows'}" for name, hides in hiding.items())
+        return broken(words, "one polarity for all masks of one object", "two")
+    return KEPT
+
+
+def _right_lengths(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if fact.mask.effect]
+    found = [fact for fact in found if fact.mask.way and "B" in fact.mask.way.layout]
+    if not found:
+        return inapplicable(NO_MASK if not subject.masks else "no mask of its tells sequences apart")
+    for fact in found:
+        if not fact.right and fact.even_is_right:
+            b, t, s = _first(fact.leaks) if fact.leaks.any() else _first(fact.lost)
+            lengths = fact.allowed[:, 0].sum(-1).tolist()
+            what = "hidden" if fact.leaks.any() else "shown"
+            return broken(
+                f"sequences of lengths {lengths} (all of one length: right). {_describe(fact, b, t)}",
+                f"key {s} is {what} to every head of sequence {b}",
+                "it is treated as in another sequence of the batch",
+            )
+    return KEPT
+
+
+def _no_leak(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if _applies(subject, fact)]
+    for fact in found:
+        if not fact.mask.effect and _shown_masked(subject, fact):
+            b, t, s = _first(~fact.allowed & fact.told)
+            return broken(
+                _describe(fact, b, t),
+                f"key {s} has no weight, and its value does not reach the output",
+                "the weights that are returned are masked, those that mix the values are not",
+            )
+    found = [fact for fact in found if fact.mask.effect]
+    if not found:
+        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
+    for fact in found:
+        if fact.leaks.any() and fact.heaviest <= SMALL and not fact.even_is_right and not _is_inverted(fact):
+            b, t, s = _first(fact.leaks)
+            return broken(
+                _describe(fact, b, t), f"changing key {s} and its value changes nothing", "the output changes"
+            )
+        sums = None if fact.weights is None else fact.weights.sum(-1)
+        if sums is not None and not bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3)):
+            b, h, t = (sums - 1).abs().gt(1e-3).nonzero()[0].tolist()
+            assert fact.weights is not None
+            return broken(
+                _describe(fact, b, t),
+                "what is shown shares all of the weight: the row adds up to 1",
+                f"weights {numbers(fact.weights[b, h, t])}",
+                "a mask that comes after the softmax leaves rows that add up to less than 1: mask the "
+                "scores instead",
+            )
+    return KEPT
+
+
+def _shown_masked(subject: Subject, fact: Fact) -> bool:
+    """Whether the mask changes what is returned as weights, though not the output."""
+    model, case = subject.model(), subject.case()
+    kept = [(model, name) for name, value in vars(model).items()] if hasattr(model, "__dict__") else []
+    with torch.no_grad():
+        free = subject.call(model, case).weights
+        free = free if free is not None else _kept(kept, case)
+        masked = subject.call(model, case, {fact.mask.name: fact.allowed}).weights
+        masked = masked if masked is not None else _kept(kept, case)
+    return free is not None and masked is not None and not torch.equal(free, masked)
+
+
+def _kept(places: list[tuple[object, str]], case: Case) -> Tensor | None:
+    """Weights that are left on the module."""
+    for owner, name in places:
+        value = getattr(owner, name, None)
+        if isinstance(value, Tensor) and value.shape[-1:] == (case.keys,):
+            return value.clone()
+    return None
+
+
+def _cross_padding(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if fact.mask.of_memory]
+    if not found:
+        return _padding(subject) if subject.has_source else inapplicable("it takes no mask over the source")
+    for fact in found:
+        if fact.leaks.any():
+            b, t, s = _first(fact.leaks)
+            return broken(
+                _describe(fact, b, t),
+                f"position {s} of the source is padding: it changes nothing",
+                "it changes the output",
+            )
+        if fact.lost.any():
+            b, t, s = _first(fact.lost)
+            return broken(
+                _describe(fact, b, t),
+                f"position {s} of the source is shown: it changes the output",
+                "nothing changes",
+            )
+    return KEPT
+
+
+@torch.no_grad()
+def _large_scores(subject: Subject) -> Outcome:
+    found = [fact for fact in facts(subject) if fact.mask.effect and fact.right]
+    if not found:
+        return inapplicable(NO_MASK if not subject.masks else "its mask does not work at ordinary scores")
+    model = subject.model()
+    for fact, seed in product(found, range(6)):
+        case = _with_large_scores(subject, model, subject.case(seed=seed))
+        weights = _weights(subject, model, case, fact.mask, fact.allowed)
+        if weights is None or bool(weights.isnan().any()):
+            continue
+        heavy = weights * ~fact.allowed.unsqueeze(1)
+        if float(heavy.max()) > SMALL:
+            b, h, t, _ = (heavy == heavy.max()).nonzero()[0].tolist()
+            return broken(
+                f"scores of tens of thousands; {_describe(fact, b, t)}",
+                "hidden keys have no weight, whatever their scores",
+                f"weights {numbers(weights[b, h, t])}",
+            )
+    return KEPT
+
+
+def _with_large_scores(subject: Subject, model: object, case: Case, size: float = 4e4) -> Case:
+    if subject.kind == "masked-softmax":
+        return Case(case.x.sign() * size * torch.linspace(0.9, 1.1, case.x.numel()).view_as(case.x))
+    _, steps = subject.trace(model, case)
+    scores = [one.scores for one in attentions(steps) if one.scores is not None]
+    largest = max((float(s[s.isfinite()].abs().median()) for s in scores), default=1.0)
+    factor = (size / max(largest, 1e-6)) ** 0.5
+    return case.each(lambda t: t * factor if t.is_floating_point() else t)
+
+
+def _nothing_to_see(subject: Subject) -> Outcome:
+    """A row that may attend to nothing."""
+    working = [mask for mask in subject.masks if mask.effect]
+    model, case = subject.model(), subject.case()
+    if not subject.masks and subject.form.inputs == "tokens" and "pad" in subject.told_by.values():
+        looked_at = case.x if case.source is None else case.source
+        empty = torch.zeros_like(looked_at)
+        out = subject.call(model, Case(empty) if case.source is None else Case(case.x, empty)).out
+        what = "a sequence of padding alone"
+        return (
+            warned(what, "any numbers", "NaN, which spreads in training") if bool(out.isnan().any()) else KEPT
+        )
+    if not working:
+        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
+    for mask in working:
+        allowed = pattern(subject, mask, case).clone()
+        allowed[0] = False
+        if mask.way is None or not mask.way.can_say(allowed):
+            continue
+        try:
+            out = subject.call(model, case, {mask.name: allowed}).out
+        except Exception as error:
+            return warned(f"{mask.name} hides every key of sequence 0", "an output without NaN", f"{error}")
+        if bool(out.isnan().any()):
+            return warned(
+                f"{mask.name} hides every key of sequence 0",
+                "zeros, or any numbers",
+                "NaN, which spreads in training",
+            )
+    return KEPT
+
+
+@torch.no_grad()
+def _padding(subject: Subject) -> Outcome:
+    """Where a model is told which token is padding, more padding changes nothing."""
+    told = [name for name, role in subject.told_by.items() if role == "pad"]
+    if not told or subject.form.inputs != "tokens":
+        return inapplicable("it is not told which token is padding")
+    model, case = subject.model(), subject.case()
+    looked_at = case.x if case.source is None else case.source
+    more = torch.cat([looked_at, torch.zeros_like(looked_at[:, :2])], 1)
+    wider = Case(more) if case.source is None else Case(case.x, more)
+    before = subject.call(model, case).out
+    after = subject.call(model, wider).out
+    after = after[:, : before.shape[1]] if before.dim() > 2 else after
+    if not changed(before.reshape(len(before), -1, 1), after.reshape(len(before), -1, 1)).any():
+        return KEPT
+    what = "sequence" if case.source is None else "source"
+    return broken(
+        f"{told[0]}=0; two tokens 0 are put behind each {what}",
+        f"the same output for what was there: {numbers(before.flatten()[:3])} …",
+        f"{numbers(after.flatten()[:3])} …",
+    )
+
+
+PROMISES = (
+    Promise(
+        "mask-has-effect",
+        "a mask that is accepted has an effect",
+        _has_effect,
+        "the mask reaches forward, but not the function that computes the weights: follow it from call "
+        "to call",
+    ),
+    Promise(
+        "masked-weight",
+        "hidden positions get no weight, shown ones do",
+        _hidden_weight,
+        "scores.masked_fill(hidden, -inf) before the softmax; a mask built along the wrong axis hides "
+        "something else",
+    ),
+    Promise(
+        "mask-polarity",
+        "masks hide what they say, and all say it alike",
+        _polarity,
+        "write down once whether True means 'may attend' or 'hidden', and keep to it",
+    ),
+    Promise(
+        "right-lengths",
+        "each sequence gets its own mask, in every head",
+        _right_lengths,
+        "heads are folded into the batch as (b0 h0, b0 h1, b1 h0, …): repeat_interleave the lengths, do "
+        "not repeat them",
+    ),
+    Promise(
+        "masked-values-leak",
+        "what is hidden reaches no output",
+        _no_leak,
+        "nothing but the masked weights may mix values; heads that are split or merged by a reshape "
+        "alone mix positions; "
+        "in a stack, every block needs the mask",
+    ),
+    Promise(
+        "large-scores",
+        "hidden stays hidden at large scores",
+        _large_scores,
+        "-10000 is not small when scores are large, and adding to a score does not replace it: fill with "
+        "-inf",
+    ),
+    Promise(
+        "cross-padding",
+        "padding of the source is hidden from the target",
+        _cross_padding,
+        "cross-attention needs the source's mask (memory mask, enc_valid_lens), not the target's",
+    ),
+    Promise(
+        "padding",
+        "padding changes nothing real",
+        _padding,
+        "the mask of padding tokens is made, and must reach the attention of encoder and decoder",
+    ),
+    Promise(
+        "fully-masked",
+        "a query that may look at nothing gives no NaN",
+        _nothing_to_see,
+        "softmax of -inf alone is NaN: fill such rows with zeros afterwards",
+    ),
+)

@@ -1,0 +1,162 @@
+"""Promises about images: patches in their order, a class token that is read."""
+
+import torch
+from torch import Tensor, nn
+
+from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
+from limelight.check.sizes import Sizes
+from limelight.check.structure import linear_parts
+from limelight.check.subject import Case, Subject
+
+
+@torch.no_grad()
+def _patch_order(subject: Subject) -> Outcome:
+    """Change one patch of the image, and see which token changes."""
+    found = _ordered(subject, subject.sizes)
+    if found.verdict != "pass" or subject.is_module:
+        return found
+    # A function takes images of any shape: one that is not square tells rows from columns.
+    wide = subject.sizes.but(image=(subject.sizes.image[0], subject.sizes.image[1] + subject.sizes.patch))
+    try:
+        return _ordered(subject, wide)
+    except Exception as error:
+        return broken(f"an image of {wide.image[0]} × {wide.image[1]} pixels", "its patches", str(error))
+
+
+def _ordered(subject: Subject, sizes: Sizes) -> Outcome:
+    model, case = subject.model(), subject.case(image=sizes.image)
+    before = subject.call(model, case).out
+    rows, columns = (side // sizes.patch for side in sizes.image)
+    if before.dim() != 3:
+        return inapplicable("it gives no sequence of patches")
+    extra = before.shape[1] - rows * columns
+    if extra not in (0, 1):
+        return broken(
+            f"an image of {sizes.image[0]} × {sizes.image[1]} pixels in patches of {sizes.patch} × "
+            f"{sizes.patch}",
+            f"{rows * columns} tokens",
+            f"{before.shape[1]}",
+        )
+    for number in range(rows * columns):
+        y, x = divmod(number, columns)
+        moved = case.x.clone()
+        moved[:, :, y * sizes.patch : (y + 1) * sizes.patch, x * sizes.patch : (x + 1) * sizes.patch] *= -0.7
+        after = subject.call(model, Case(moved)).out
+        change = ((after - before).abs().amax((0, 2)) > 1e-5).nonzero().flatten().tolist()
+        if change != [number + extra]:
+            return broken(
+                f"the patch in row {y}, column {x} is changed",
+                f"token {number + extra} changes: patches go row by row",
+                f"tokens {change} change",
+            )
+    return _pixels(subject, before, case.x)
+
+
+def _pixels(subject: Subject, tokens: Tensor, image: Tensor) -> Outcome:
+    """Without an embedding, a token is its patch: channel by channel, or pixel by pixel."""
+    p = subject.sizes.patch
+    if subject.is_module and any(True for _ in subject.model().parameters()):
+        return KEPT
+    patch = image[0, :, :p, p : 2 * p]
+    token = tokens[0, 1]
+    for order in (patch, patch.permute(1, 2, 0)):
+        if token.numel() == order.numel() and torch.allclose(token, order.flatten()):
+            return KEPT
+    return broken(
+        "the second patch of the first image",
+        f"its pixels, row by row: {numbers(patch.flatten()[:4])} …",
+        f"{numbers(token.flatten()[:4])} …",
+    )
+
+
+@torch.no_grad()
+def _class_token(subject: Subject) -> Outcome:
+    """With silent blocks, what the head reads is the class token itself, which no image changes."""
+    model, case = subject.model(), subject.case()
+    tokens = [name for name, p in model.named_parameters() if _is_token(name, p, subject.sizes.width)]
+    if not tokens:
+        return inapplicable("it has no class token")
+    for name, p in linear_parts(model):
+        if not _is_outer(name, p, subject):
+            p.zero_()
+    out = subject.call(model, case).out
+    other = subject.call(model, Case(case.x.flip(0) * 2 - 0.3)).out
+    if torch.allclose(out, other, atol=1e-5):
+        return KEPT
+    return broken(
+        "blocks silenced (weights 0), so that each token stays what it was; two images",
+        "the same answer for both: the head reads the class token",
+        "two answers: the head reads a patch",
+    )
+
+
+def _is_token(name: str, p: Tensor, width: int) -> bool:
+    plain = name.lower()
+    return ("cls" in plain or "class" in plain) and p.shape[-1:] == (width,) and p.numel() == width
+
+
+def _is_outer(name: str, p: Tensor, subject: Subject) -> bool:
+    """Of the patch embedding, or of the head: what stands outside of the blocks."""
+    sizes = subject.sizes
+    patch = sizes.channels * sizes.patch**2
+    return p.dim() == 4 or patch in p.shape or sizes.classes in p.shape or p.dim() == 3 or p.dim() == 1
+
+
+@torch.no_grad()
+def _all_patches(subject: Subject) -> Outcome:
+    """Every patch of an image has a say."""
+    sizes = subject.sizes
+    model, case = subject.model(), subject.case()
+    before = subject.call(model, case).out
+    p = sizes.patch
+    for y in range(0, sizes.image[0], p):
+        for x in range(0, sizes.image[1], p):
+            moved = case.x.clone()
+            moved[:, :, y : y + p, x : x + p] = torch.rand(p, p) * 3
+            if torch.allclose(subject.call(model, Case(moved)).out, before, atol=1e-6):
+                return broken(
+                    f"the patch at row {y // p}, column {x // p} is changed", "the answer changes", "it stays"
+                )
+    return KEPT
+
+
+@torch.no_grad()
+def _places(subject: Subject) -> Outcome:
+    """Two patches that change places make a difference."""
+    p = subject.sizes.patch
+    model, case = subject.model(), subject.case()
+    if not isinstance(model, nn.Module):
+        return inapplicable("it is a function")
+    moved = case.x.clone()
+    moved[:, :, :p, :p], moved[:, :, :p, p : 2 * p] = case.x[:, :, :p, p : 2 * p], case.x[:, :, :p, :p]
+    if not torch.allclose(subject.call(model, case).out, subject.call(model, Case(moved)).out, atol=1e-6):
+        return KEPT
+    return broken("two patches change places", "the answer changes", "it stays: positions are not told apart")
+
+
+PATCHES = (
+    Promise(
+        "patch-order",
+        "patches come row by row, each in a token of its own",
+        _patch_order,
+        "reshape to (B, C, rows, p, columns, p), then permute, then flatten; a convolution's output is "
+        "flatten(2).transpose(1, 2)",
+    ),
+)
+WHOLE = (
+    Promise(
+        "class-token",
+        "the head reads the class token, which stands first",
+        _class_token,
+        "cat([class_token, patches], dim=1), and then x[:, 0]",
+    ),
+    Promise(
+        "all-patches", "every patch has a say", _all_patches, "patches that are cut off, or never attended to"
+    ),
+    Promise(
+        "positions-differ",
+        "patches are told apart by their places",
+        _places,
+        "positions must be added to the patches, and each must get its own",
+    ),
+)

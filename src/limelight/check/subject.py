@@ -1,0 +1,525 @@
+"""Someone's class or function, called in one way whatever its arguments are and are named."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice, product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limelight.check.build import Builder, CannotBuild, constructor_roles, number_for
+from limelight.check.names import call_role, is_of_memory
+from limelight.check.sizes import SIZES, Sizes
+from limelight.check.trace import Step, traced
+from limelight.check.ways import Way, ways_for
+
+BARE = ("scaled-dot-product", "dot-product-attention")
+ATTENTION = (*BARE, "additive-attention", "multi-head-attention")
+DECODERS = ("decoder-block", "decoder")
+IMAGES = ("patch-embedding", "vision-transformer")
+MADE = ("encoder-block", "decoder-block", "encoder", "decoder", "sequence-model", "vision-transformer")
+
+
+class NotUnderstood(Exception):
+    """No way was found to call it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What goes in, batch first: queries or the sequence itself, the source, its values where they differ."""
+
+    x: Tensor
+    source: Tensor | None = None
+    values: Tensor | None = None
+
+    @property
+    def keys(self) -> int:
+        """How many positions are looked at."""
+        return (self.x if self.source is None else self.source).shape[1]
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for tensor in (self.x, self.source, self.values) if tensor is not None]
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Case":
+        source, values = (None if t is None else change(t) for t in (self.source, self.values))
+        return Case(change(self.x), source, values)
+
+
+@dataclass(frozen=True)
+class Result:
+    out: Tensor  # (B, T, ...), or what an image became
+    weights: Tensor | None = None  # as they were returned
+    state: Any = None
+
+
+@dataclass
+class MaskArgument:
+    """An argument that says who may attend to whom; `way` is found by trying."""
+
+    name: str
+    role: str  # "mask" or "lengths"
+    of_memory: bool
+    way: Way | None = None
+    effect: bool = True
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Form:
+    """How its tensors are shaped."""
+
+    inputs: str = "vectors"  # or "tokens", "images", "size"
+    query: str = "BTD"  # additive attention often takes one query: "B1D", "BD", "1BD"
+    heads_axis: bool = False  # a bare function may insist on (B, H, T, K)
+    narrow_values: bool = True  # whether values may be of another width than keys
+    time_first: bool = False
+    source: str = "vectors"
+
+
+@dataclass
+class Subject:
+    target: Any
+    name: str
+    kind: str
+    namespace: dict[str, Any] = field(default_factory=dict)
+    sizes: Sizes = SIZES
+    form: Form = field(default_factory=Form)
+    masks: list[MaskArgument] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    choice: int = 0
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the target makes the object that is called: a class, or a function that builds a model."""
+        return isinstance(self.target, type) or (self.kind in MADE and inspect.isfunction(self.target))
+
+    @property
+    def is_module(self) -> bool:
+        return self.is_made or isinstance(self.target, nn.Module)
+
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        """Of the call."""
+        called = self.target
+        if self.is_made and not isinstance(called, type):
+            called = next(Builder(self.namespace).instances(called, self.kind, self.sizes))
+        if isinstance(called, type):
+            called = called.forward if hasattr(called, "forward") else called.__call__
+            return list(inspect.signature(called).parameters.values())[1:]
+        if isinstance(called, nn.Module):
+            called = called.forward
+        return list(inspect.signature(called).parameters.values())
+
+    @cached_property
+    def roles(self) -> dict[str, str | None]:
+        return roles_of_call(self.parameters, self.kind)
+
+    @cached_property
+    def told_by(self) -> dict[str, str | None]:
+        """What its constructor can be told, and what each of it is for."""
+        return constructor_roles(self.target, self.kind, self.namespace, self.sizes) if self.is_made else {}
+
+    @property
+    def has_source(self) -> bool:
+        """Whether it looks at another sequence than its own."""
+        if self.kind in ("masked-softmax", "encoder-block", "encoder", *IMAGES):
+            return False
+        looked_at = {"key", "memory", "source", "value", "state"} & {r for r in self.roles.values() if r}
+        if self.kind in DECODERS:
+            return bool(looked_at)
+        return bool(looked_at - {"state"})
+
+    # -- making ------------------------------------------------------------------------------------------
+
+    def model(
+        self, *, training: bool = False, seed: int = 1, told: dict[str, Any] | None = None, **changes: object
+    ) -> Any:
+        """A fresh one, none of its weights zero; `told`: arguments of its constructor."""
+        sizes = self.sizes.but(**changes)
+        if not self.is_made:
+            if not isinstance(self.target, nn.Module):
+                return self.target
+            return copy.deepcopy(self.target).train(training)
+        every = Builder(self.namespace).instances(self.target, self.kind, sizes, seed, told)
+        made = next(islice(every, self.choice, None))
+        if isinstance(made, nn.Module):
+            made.eval()
+            with torch.no_grad():
+                torch.manual_seed(seed)
+                with suppress(Exception):  # lazy layers are born now; a call that fails will fail again
+                    self.call(made, self.case())
+            roughen(made, seed)
+            made.train(training)
+        return made
+
+    def case(self, seed: int = 1, **changes: Any) -> Case:
+        """Random inputs."""
+        sizes, form = self.sizes.but(**changes), self.form
+        torch.manual_seed(seed)
+        if form.inputs == "images":
+            return Case(torch.rand(sizes.batch, sizes.channels, *sizes.image))
+        if self.kind == "masked-softmax":
+            return Case(torch.randn(sizes.batch, sizes.queries, sizes.keys))
+        width = sizes.head_width if self.kind in BARE and self.has_source else sizes.width
+        queries = sizes.queries if form.query == "BTD" else 1
+        x = _sequence(form.inputs, sizes, queries, width)
+        if not self.has_source:
+            return Case(x)
+        source = _sequence(form.source, sizes, sizes.keys, width)
+        if self.kind in BARE:
+            values = torch.randn(sizes.batch, sizes.keys, sizes.values if form.narrow_values else width)
+            return Case(x, source, values)
+        return Case(x, source)
+
+    # -- calling -----------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        model: Any,
+        case: Case,
+        hide: dict[str, Tensor] | None = None,
+        *,
+        state: Any = None,
+        carry: bool = False,
+        copied: bool = True,
+    ) -> Result:
+        """`hide`: for a mask argument, who may attend to whom (B, T, S); `carry`: a state is wanted, too."""
+        shaped = self._shaped(case.each(torch.clone) if copied else case)
+        arguments: dict[str, Any] = {}
+        roles = self.roles
+        masks = {mask.name: mask for mask in self.masks if mask.role != "state"}
+        for parameter in self.parameters:
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            if parameter.name in masks:
+                allowed = (hide or {}).get(parameter.name)
+                mask = masks[parameter.name]
+                if allowed is None and not mask.required:
+                    arguments[parameter.name] = (
+                        None if parameter.default is parameter.empty else parameter.default
+                    )
+                    continue
+                if allowed is None:
+                    allowed = _everything(case, mask, self)
+                dtype = case.x.dtype if case.x.is_floating_point() else torch.float32
+                said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype)
+                arguments[parameter.name] = said.to(case.x.device)
+                continue
+            if carry and roles[parameter.name] == "carry":
+                arguments[parameter.name] = True
+                continue
+            if carry and roles[parameter.name] == "state" and state is not None:
+                arguments[parameter.name] = state
+                continue
+            value = self._argument(parameter, roles[parameter.name], shaped, model, hide or {}, state)
+            if value is not _LEAVE:
+                arguments[parameter.name] = value
+        positional = [
+            arguments.pop(p.name)
+            for p in self.parameters
+            if p.kind == p.POSITIONAL_ONLY and p.name in arguments
+        ]
+        return self._result(model(*positional, **arguments), case)
+
+    def _argument(
+        self,
+        parameter: inspect.Parameter,
+        role: str | None,
+        shaped: Case,
+        model: Any,
+        hide: dict[str, Tensor],
+        state: Any,
+    ) -> Any:
+        source = shaped.x if shaped.source is None else shaped.source
+        if role in ("query", "x", "target"):
+            return shaped.x
+        if role in ("key", "memory", "source"):
+            return source
+        if role == "value":
+            return source if shaped.values is None else shaped.values
+        if role == "state" and self.kind in DECODERS and parameter.default is parameter.empty:
+            return self._first_state(model, source, hide) if state is None else state
+        if role == "weights" and parameter.default in (False, True):
+            return True
+        if role == "average" and parameter.default in (False, True):
+            return False
+        if role == "axis" and parameter.default is parameter.empty:
+            return -1
+        if parameter.default is parameter.empty:
+            return number_for(parameter.name, self.kind, self.sizes)
+        return _LEAVE
+
+    def _first_state(self, model: Any, source: Tensor, hide: dict[str, Tensor]) -> Any:
+        """d2l's: the encoder's output, its lengths, and what each block has seen."""
+        allowed = hide.get("state")
+        lengths = None if allowed is None else allowed[:, 0].sum(-1).to(source.device)
+        if hasattr(model, "init_state"):
+            return model.init_state(source, lengths)
+        return [source, lengths, [None] * self.sizes.depth]
+
+    def _shaped(self, case: Case) -> Case:
+        form = self.form
+        if form.heads_axis:
+            return case.each(lambda t: torch.stack([t, t.flip(-1)][: self.sizes.heads], 1))
+        turned = case.each(lambda t: t.transpose(0, 1)) if form.time_first else case
+        if form.query == "BTD":
+            return turned
+        return replace(
+            turned, x={"BD": case.x[:, 0], "1BD": case.x.transpose(0, 1), "B1D": case.x}[form.query]
+        )
+
+    def _result(self, returned: Any, case: Case) -> Result:
+        tensors, state = _tensors(returned)
+        if not tensors:
+            raise NotUnderstood("it returns no tensor")
+        if self.form.inputs in ("images", "size"):
+            return Result(tensors[0], None, state)
+        out = self._out(tensors, case)
+        weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
+        if self.form.heads_axis:
+            out = out.transpose(1, 2).flatten(2)
+        if self.form.time_first and out.dim() >= 2 and self.form.query == "BTD":
+            out = out.transpose(0, 1)
+        if self.form.query == "1BD" and out.dim() == 3 and len(out) == 1:
+            out = out.transpose(0, 1)
+        if out.dim() == 2 and case.x.dim() == 3 and len(out) == len(case.x):
+            out = out.unsqueeze(1)
+        return Result(out, weights, state)
+
+    def _out(self, tensors: list[Tensor], case: Case) -> Tensor:
+        """Of what was returned, the one that is the answer: by its width, then by its shape."""
+        width = case.x.shape[-1] if case.values is None else case.values.shape[-1]
+        floats = [t for t in tensors if t.is_floating_point() or t.dtype.is_complex] or tensors
+        fitting = [t for t in floats if t.shape[-1:] == (width,)] if case.x.is_floating_point() else []
+        return (fitting or floats)[0]
+
+    def trace(
+        self, model: Any, case: Case, hide: dict[str, Tensor] | None = None
+    ) -> tuple[Result, list[Step]]:
+        result, steps = traced(lambda: self.call(model, case, hide))
+        return result, steps
+
+    # -- understanding -----------------------------------------------------------------------------------
+
+    def understand(self) -> None:
+        """Finds a form in which it can be called, or says that there is none."""
+        trouble: Exception | None = None
+        try:
+            self.masks = mask_arguments(self)
+            for form in forms(self):
+                self.form = form
+                for choice, _ in enumerate(self._candidates()):
+                    self.choice = choice
+                    try:
+                        self._try_to_call()
+                    except Exception as error:  # whatever their code raises
+                        trouble = trouble or error
+                    else:
+                        self._find_layout()
+                        return
+        except CannotBuild as error:
+            raise NotUnderstood(f"its constructor could not be called: {error}") from None
+        raise NotUnderstood(f"it could not be called: {_in_words(trouble)}")
+
+    @torch.no_grad()
+    def _find_layout(self) -> None:
+        """Whether it takes (T, B, …): then its first axis is what looks at itself."""
+        if self.form.inputs not in ("vectors", "tokens") or self.form != replace(self.form, query="BTD"):
+            return
+        if self.kind in ("masked-softmax", "feed-forward", *BARE):
+            return
+        over_batch, over_positions = (self._mixes(axis) for axis in (0, 1))
+        if not over_batch or over_positions:
+            return
+        form, self.form = self.form, replace(self.form, time_first=True)
+        try:
+            if not self._mixes(0):
+                self.notes.append("the first axis of its tensors is that of the positions: (T, B, D)")
+                return
+        except Exception:
+            pass
+        self.form = form
+
+    def _mixes(self, axis: int) -> bool:
+        """Whether what stands at one place of an axis changes what comes out at another one."""
+        model, case = self.model(), self.case()
+        x = case.x.clone()
+        first = x.select(axis, 0)
+        if self.kind == "positional-encoding" and x.is_floating_point():
+            out = self.call(model, Case(torch.zeros_like(x))).out
+            return not torch.allclose(out.select(axis, 0), out.select(axis, 1))
+        if x.is_floating_point():
+            first += torch.randn(first.shape)
+        else:
+            first.copy_(1 + first % (self.sizes.vocabulary - 1))
+        before, after = self.call(model, case).out, self.call(model, replace(case, x=x)).out
+        if before.dim() <= axis:
+            return True
+        rest = [t.narrow(axis, 1, t.shape[axis] - 1) for t in (before, after)]
+        return not torch.allclose(rest[0], rest[1], atol=1e-5, equal_nan=True)
+
+    @torch.no_grad()
+    def _try_to_call(self) -> None:
+        case = self.case()
+        needed = [p.name for p in self.parameters if p.default is p.empty]
+        asked = [mask for mask in self.masks if mask.name in needed and mask.role != "state"]
+        trouble: Exception | None = None
+        # Where masks must be given, all that say "everything may be seen" are tried.
+        for ways in [None, *(ways_for("mask", "mask") if asked else [])]:
+            for mask in asked:
+                mask.required, mask.way = ways is not None, ways
+            try:
+                result = self.call(self.model(), case)
+                self._check_shape(result, case)
+            except Exception as error:  # whatever their code raises
+                trouble = trouble or error
+            else:
+                return
+        assert trouble is not None
+        raise trouble
+
+    def _candidates(self) -> Iterator[Any]:
+        if not self.is_made:
+            yield self.target
+            return
+        yield from Builder(self.namespace).instances(self.target, self.kind, self.sizes)
+
+    def _check_shape(self, result: Result, case: Case) -> None:
+        if self.form.inputs in ("images", "size"):
+            return
+        out, x = result.out, case.x
+        pooled = self.kind == "sequence-model" and out.dim() == 2
+        if out.dim() < 2 or len(out) != len(x) or (not pooled and out.shape[1] != x.shape[1]):
+            raise NotUnderstood(f"it gives {tuple(out.shape)} of {tuple(x.shape)}")
+
+
+_LEAVE = object()
+
+
+def forms(subject: Subject) -> Iterator[Form]:
+    """How its tensors may be shaped, the likeliest first."""
+    kind = subject.kind
+    if kind in IMAGES:
+        yield Form("images")
+    elif kind == "causal-mask":
+        yield Form("size")
+    elif kind in BARE and subject.has_source:
+        for heads, narrow in product((False, True), (True, False)):
+            yield Form(heads_axis=heads, narrow_values=narrow)
+        for query, late in product(("B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=late, narrow_values=False)
+    elif kind == "additive-attention":
+        for query, late in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=late)
+    elif kind in ("encoder", "decoder", "sequence-model", "positional-encoding"):
+        both = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
+        if kind == "sequence-model":
+            both = [("tokens", "tokens"), ("vectors", "vectors")]
+        for inputs, source in both:
+            yield Form(inputs, source=source)
+    else:
+        yield Form()
+
+
+def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
+    """What each argument of a call is for, seen together."""
+    names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    required = {p.name for p in parameters if p.default is p.empty}
+    roles: dict[str, str | None] = {name: call_role(name) for name in names}
+    if kind in ("encoder-block", "encoder"):
+        roles |= {
+            name: "x"
+            for name, role in roles.items()
+            if role in ("source", "memory", "key", "value", "query", "target")
+        }
+    elif kind in (*DECODERS, "sequence-model"):
+        roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
+        if kind == "sequence-model" and "target" not in roles.values():
+            roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
+    elif kind in ATTENTION:
+        roles |= {name: "query" for name, role in roles.items() if role == "target"}
+        roles |= {name: "memory" for name, role in roles.items() if role == "source"}
+    unknown = [name for name in names if roles[name] is None and name in required]
+    order = {
+        "decoder-block": ["x", "source"],
+        "decoder": ["x", "source"],
+        "sequence-model": ["x"],
+        "masked-softmax": ["x", "lengths"],
+    }.get(kind, ["query", "key", "value"] if kind in ATTENTION else ["x"])
+    missing = [role for role in order if role not in roles.values()]
+    for name, role in zip(unknown, missing, strict=False):
+        roles[name] = role
+    # The targets of a language model are for its loss.
+    if kind == "sequence-model" and "x" in roles.values():
+        roles |= {name: None for name, role in roles.items() if role == "target" and name not in required}
+    first_mask = kind == "masked-softmax" and not {"mask", "lengths"} & {r for r in roles.values() if r}
+    if first_mask and len(names) > 1:
+        roles[names[1]] = "lengths"
+    return roles
+
+
+def mask_arguments(subject: Subject) -> list[MaskArgument]:
+    roles = subject.roles
+    names = [name for name, role in roles.items() if role in ("mask", "lengths")]
+    required = {p.name for p in subject.parameters if p.default is p.empty}
+    two = subject.kind in (*DECODERS, "sequence-model") and subject.has_source
+    found = []
+    for name in names:
+        of_memory = two and is_of_memory(name, [other for other in names if other != name])
+        found.append(MaskArgument(name, str(roles[name]), of_memory))
+    if subject.kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
+        name = next(name for name, role in roles.items() if role == "state")
+        if name in required and not {"memory", "source", "key"} & {r for r in roles.values() if r}:
+            found.append(MaskArgument(name, "state", True, Way("lengths", "B")))
+    return found
+
+
+def _everything(case: Case, mask: MaskArgument, subject: Subject) -> Tensor:
+    keys = case.keys if mask.of_memory or subject.kind in ATTENTION else case.x.shape[1]
+    if subject.kind == "masked-softmax":
+        keys = case.x.shape[2]
+    return torch.ones(len(case.x), case.x.shape[1], keys, dtype=torch.bool)
+
+
+def _sequence(inputs: str, sizes: Sizes, length: int, width: int) -> Tensor:
+    if inputs == "tokens":
+        return torch.randint(1, sizes.vocabulary, (sizes.batch, length))
+    return torch.randn(sizes.batch, length, width)
+
+
+def _tensors(returned: Any) -> tuple[list[Tensor], Any]:
+    """The tensors of an answer, and what it carries on."""
+    if isinstance(returned, Tensor):
+        return [returned], None
+    if isinstance(returned, dict):
+        returned = tuple(returned.values())
+    if not isinstance(returned, (tuple, list)):
+        return [], None
+    tensors = [value for value in returned if isinstance(value, Tensor)]
+    others = [value for value in returned if not isinstance(value, Tensor) and value is not None]
+    return tensors, others[0] if others else None
+
+
+def roughen(model: nn.Module, seed: int) -> None:
+    """Matrices as they are often born: no two equal, none zero. What is not learned stays."""
+    draw = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad or isinstance(parameter, nn.parameter.UninitializedParameter):
+            continue
+        with torch.no_grad():
+            if parameter.dim() >= 2:
+                size = 1.0 if "emb" in name.lower() else parameter[0].numel() ** -0.5
+                parameter.copy_(torch.randn(parameter.shape, generator=draw) * size * 1.2)
+            elif "norm" not in name.lower() and not parameter.any():
+                parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.1)
+
+
+def _in_words(error: Exception | None) -> str:
+    return (
+        "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    )
