@@ -77,7 +77,7 @@ def _run(
             elif "report" in said:
                 reports.append(Report.model_validate_json(said["report"]))
                 under_way = None
-            else:
+            elif "trouble" in said:
                 trouble = said["trouble"]
     finally:
         _end(process)

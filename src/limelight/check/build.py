@@ -56,10 +56,11 @@ class Builder:
         last: Exception | None = None
         found = False
         told = told or {}
+        named = {name: value for name, value in told.items() if name in inspect.signature(target).parameters}
         for arguments in islice(self._arguments(target, kind, sizes, told), MOST_TRIES):
             torch.manual_seed(seed)
             try:
-                made = target(**{name: told.get(name, value) for name, value in arguments.items()})
+                made = target(**(arguments | named))
             except Exception as error:  # whatever their code raises
                 last = last or error
                 continue
@@ -94,22 +95,25 @@ class Builder:
     def _values(self, parameter: inspect.Parameter, role: str | None, kind: str, sizes: Sizes) -> list[Any]:
         """What an argument may be given; nothing where its default will do."""
         has_default = parameter.default is not parameter.empty
+        is_size = isinstance(parameter.default, (int, float, tuple)) and not isinstance(
+            parameter.default, bool
+        )
+        if has_default and parameter.default is not None and not is_size:
+            return [True] if role == "batch_first" else []
+        # What is None unless told is an extra, but for widths that follow from others.
+        if parameter.default is None and role not in ("hidden", "head_width"):
+            return []
         if role is not None and role.endswith("-part"):
             part = self._part(role, kind, sizes)
             if part is not None:
                 return [part]
             return [] if has_default else [sizes.width]
-        if role == "image":
-            return [sizes.image[0]] if isinstance(parameter.default, int) else [sizes.image[0], sizes.image]
-        if role == "patch":
-            return [(sizes.patch, sizes.patch)] if isinstance(parameter.default, tuple) else [sizes.patch]
+        if role in ("image", "patch"):
+            side = sizes.image[0] if role == "image" else sizes.patch
+            if isinstance(parameter.default, int):
+                return [side]
+            return [(side, side)] if isinstance(parameter.default, tuple) else [side, (side, side)]
         known = _number(role, kind, sizes)
-        if isinstance(parameter.default, bool):
-            return [True] if role == "batch_first" else []
-        if isinstance(parameter.default, str) or (
-            parameter.default is None and role in ("activation", "device")
-        ):
-            return []
         if known is not None:
             return [known]
         if has_default:
@@ -253,6 +257,8 @@ class _Watched:
 
 def _number(role: str | None, kind: str, sizes: Sizes) -> Any:
     bare = kind in ("scaled-dot-product", "dot-product-attention")
+    if kind == "additive-attention" and role == "head_width":
+        role = "width"
     return {
         "dropout": sizes.dropout,
         "head_width": sizes.head_width,

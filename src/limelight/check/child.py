@@ -41,6 +41,7 @@ def _load(file: Path, pipe: TextIO) -> dict[str, Any] | None:
     import torch
 
     torch.set_num_threads(1)
+    _tell(pipe, ready=True)  # from now on, time is theirs
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(MODULE, file)
     assert spec is not None

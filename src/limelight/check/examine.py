@@ -1,18 +1,19 @@
 """One object of someone's file, examined: what it is, how it is called, which promises it keeps."""
 
 import inspect
+import re
 import sys
 from typing import Any
 
 import torch
 
 from limelight.check.influence import find_ways
-from limelight.check.kinds import PROMISES
+from limelight.check.kinds import PROMISES, TABLES
 from limelight.check.names import kind_of_name
 from limelight.check.outcome import Outcome, Promise, inapplicable
 from limelight.check.report import Finding, Report
-from limelight.check.subject import Form, NotUnderstood, Subject
-from limelight.check.tables import takes_size
+from limelight.check.subject import Form, NotUnderstood, Subject, mask_arguments
+from limelight.check.tables import is_table, takes_size
 from limelight.errors import unknown, wrong
 
 
@@ -24,9 +25,19 @@ def kind_of(name: str, thing: Any) -> str | None:
     kind = kind_of_name(name, is_class=is_class)
     if kind == "dot-product-attention" and is_class and _takes(thing, "heads"):
         return "multi-head-attention"
+    told = re.search(r"multihead|headed|mha|self|cross|causal", name.lower().replace("_", ""))
+    if is_class and kind == "multi-head-attention" and not told:
+        return _of_attention(thing)
     if kind in ("decoder", "decoder-block") and is_class and not _has_source(thing, kind):
         return {"decoder": "sequence-model", "decoder-block": "encoder-block"}[kind]
     return kind
+
+
+def _of_attention(cls: type) -> str:
+    """A class that is just called Attention: the additive one bends its scores by tanh, and has no heads."""
+    if _takes(cls, "head") or not _has_source(cls, "multi-head-attention"):
+        return "multi-head-attention"
+    return "additive-attention" if "tanh" in inspect.getsource(cls) else "dot-product-attention"
 
 
 def _has_source(cls: type, kind: str) -> bool:
@@ -65,7 +76,8 @@ def examine(target: Any, name: str, kind: str, namespace: dict[str, Any] | None 
         _understand(subject)
     except NotUnderstood as trouble:
         return Report(name=name, kind=kind, line=line, trouble=str(trouble))
-    findings = tuple(_finding(promise, subject) for promise in PROMISES[kind])
+    promises = TABLES if kind == "positional-encoding" and is_table(subject) else PROMISES[kind]
+    findings = tuple(_finding(promise, subject) for promise in promises)
     return Report(name=name, kind=kind, line=line, notes=tuple(subject.notes), findings=findings)
 
 
@@ -77,6 +89,11 @@ def _understand(subject: Subject) -> None:
         return
     subject.understand()
     find_ways(subject)
+    if subject.kind == "masked-softmax" and not subject.masks:
+        # Its mask may be for scores of several heads.
+        subject.form = Form(heads_axis=True)
+        subject.masks = mask_arguments(subject)
+        find_ways(subject)
 
 
 def _finding(promise: Promise, subject: Subject) -> Finding:

@@ -97,7 +97,9 @@ def compared(subject: Subject, mask: MaskArgument, case: Case, allowed: Tensor) 
     if subject.kind == "masked-softmax":
         return (~allowed | (allowed.sum(-1, keepdim=True) > 1)).expand_as(allowed)
     if looks_at_itself(subject, mask, case):
-        return (~torch.eye(queries, keys, dtype=torch.bool)).expand_as(allowed)
+        # What comes out at a position that is padding itself does not matter.
+        real_BT1 = allowed.any(1)[:, :queries].unsqueeze(2)
+        return ~torch.eye(queries, keys, dtype=torch.bool) & real_BT1
     return torch.ones_like(allowed)
 
 
@@ -108,12 +110,11 @@ def _keys(subject: Subject, mask: MaskArgument, case: Case) -> int:
 
 
 def pattern(subject: Subject, mask: MaskArgument, case: Case, *, even: int | None = None) -> Tensor:
-    """-> (B, T, S): hidden padding; or, where it cannot say that, a hidden future"""
+    """-> (B, T, S): hidden padding; where it cannot tell sequences apart, the same for all"""
     batch, queries, keys = len(case.x), case.x.shape[1], _keys(subject, mask, case)
-    allowed = padding(batch, queries, keys, even=even)
     if mask.way is not None and not mask.way.can_say(padding(batch, queries, keys)):
-        return past(batch, queries, keys)
-    return allowed
+        even = max(1, keys - 1)
+    return padding(batch, queries, keys, even=even)
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class _Trial:
     way: Way
     score: float  # the share of pairs that are as they should be
     even: float  # the same, where all sequences have one length
+    mixed: float  # the same, where only values are changed, and keys stay
     effect: bool  # whether the output changes at all
 
     @property
@@ -150,12 +152,15 @@ def _best_way(subject: Subject, model: object, case: Case, mask: MaskArgument) -
     keys, queries = _keys(subject, mask, case), case.x.shape[1]
     ways = ways_for(mask.role, mask.name)
     found: list[_Trial] = []
-    for allowed in (padding(len(case.x), queries, keys), past(len(case.x), queries, keys)):
+    size = len(case.x), queries, keys
+    for allowed in (padding(*size), padding(*size, even=max(1, keys - 1)), past(*size)):
         trials = [_trial(subject, model, case, mask, way, allowed) for way in ways if way.can_say(allowed)]
         found += [trial for trial in trials if trial.score >= 0]
         right = [trial for trial in found if trial.score > 0.999 and trial.effect]
         # Right only where all sequences are alike: a mask for each sequence, used wrongly.
         alike = [trial for trial in found if "B" in trial.way.layout and trial.even > 0.999 and trial.effect]
+        # Right only for values: a mask that comes after the softmax.
+        alike += [trial for trial in found if trial.mixed > 0.999 and trial.effect]
         wrong = [trial for trial in alike if trial.score < 0.999]
         if right or wrong:
             return (wrong or right)[0]
@@ -182,10 +187,10 @@ def _trial(
         nothing = subject.call(model, case, {mask.name: torch.ones_like(allowed)}).out
         effect = not torch.allclose(given, nothing, atol=1e-6, equal_nan=True)
     except Exception:  # their code refuses this way
-        return _Trial(way, -1.0, -1.0, False)
+        return _Trial(way, -1.0, -1.0, -1.0, False)
     finally:
         mask.way = before
-    return _Trial(way, shares[0], shares[-1], effect)
+    return _Trial(way, shares[0][0], shares[-1][0], shares[0][1], effect)
 
 
 def seen_free(subject: Subject, model: object, case: Case, mask: MaskArgument) -> Tensor:
@@ -193,19 +198,21 @@ def seen_free(subject: Subject, model: object, case: Case, mask: MaskArgument) -
     everything = torch.ones(len(case.x), case.x.shape[1], _keys(subject, mask, case), dtype=torch.bool)
     seen = seen_through(subject, model, case, mask, everything)
     # Where nearly nothing is seen, "everything" was understood as its opposite.
-    return seen if seen.float().mean() > 0.3 else everything
+    told = compared(subject, mask, case, everything)
+    return seen if seen[told].float().mean() > 0.3 else everything
 
 
 def _share(
     subject: Subject, model: object, case: Case, mask: MaskArgument, allowed: Tensor, free: Tensor
-) -> float:
-    """How many of the pairs are seen that should be, and no others."""
+) -> tuple[float, float]:
+    """How many of the pairs are seen that should be, and no others; and the same of values alone."""
     seen = seen_through(subject, model, case, mask, allowed)
     if seen.shape != allowed.shape:
-        return -1.0
+        return -1.0, -1.0
     told = compared(subject, mask, case, allowed)
     share = float((seen == (allowed & free))[told].float().mean())
     if case.source is not None and "value" in subject.roles.values() and not subject.form.heads_axis:
         mixed = influence(subject, model, case, {mask.name: allowed}, values_only=True)
-        share = (share + float((mixed == allowed)[told].float().mean())) / 2
-    return share
+        of_values = float((mixed == allowed)[told].float().mean())
+        return (share + of_values) / 2, of_values
+    return share, -1.0

@@ -26,9 +26,10 @@ _DROPOUT = "dropout-train dropout-eval"
 _BLOCK = "residual norms norm-axis nonlinearity hidden-width projection-unused"
 _ATTENTION = f"scale softmax-axis rows-sum-to-one {_MASKS}"
 
+TABLES = (*tables.POSITIONS, *tables.TYPED)  # of functions that give one
 PROMISES: dict[str, tuple[Promise, ...]] = {
     "masked-softmax": _named(f"softmax-axis rows-sum-to-one {_MASKS} {_MANNERS}"),
-    "scaled-dot-product": _named(f"{_ATTENTION} heads-mix-positions permutation {_MANNERS}"),
+    "scaled-dot-product": _named(f"{_ATTENTION} heads-mix-positions permutation dropout-eval {_MANNERS}"),
     "dot-product-attention": _named(f"{_ATTENTION} heads-mix-positions permutation {_DROPOUT} {_MANNERS}"),
     "additive-attention": _named(
         f"softmax-axis rows-sum-to-one query-matters {_MASKS} heads-mix-positions projection-unused "
@@ -43,7 +44,6 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "causal-mask": tables.CAUSAL,
     "positional-encoding": (
         *tables.POSITIONS,
-        *tables.TYPED,
         *_named(f"{_DROPOUT} in-place edge-shapes dtype-device"),
     ),
     "feed-forward": _named(
@@ -72,7 +72,11 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
         f"{_DROPOUT} {_MANNERS}"
     ),
-    "patch-embedding": (*seeing.PATCHES, *_named("projection-unused in-place edge-shapes dtype-device")),
+    "patch-embedding": (
+        *seeing.PATCHES,
+        *seeing.PLACED,
+        *_named(f"projection-unused {_DROPOUT} in-place edge-shapes dtype-device"),
+    ),
     "vision-transformer": (
         *seeing.WHOLE,
         *_named(

@@ -67,8 +67,6 @@ def _drops(subject: Subject) -> Outcome:
 
 
 def _silent(subject: Subject) -> Outcome:
-    if not subject.is_module:
-        return inapplicable("it is a function")
     case = subject.case()
     one, other = _twice(subject, subject.model(told=dict.fromkeys(dropouts(subject), 0.5)), case)
     if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
@@ -149,9 +147,14 @@ def _half(subject: Subject) -> Outcome:
 
 @torch.no_grad()
 def _follows(subject: Subject) -> Outcome:
-    """Double precision stays double; moved to another device, nothing stays behind."""
+    """Single precision stays single, double stays double; moved to another device, nothing stays behind."""
     model, case = subject.model(), subject.case()
     hide = _hidden(subject, case)
+    single = subject.call(model, case, hide).out
+    if single.dtype in (torch.float64, torch.float16, torch.bfloat16):
+        return broken(
+            "float32 weights and inputs", "float32 comes out", str(single.dtype).removeprefix("torch.")
+        )
     if isinstance(model, nn.Module):
         model.double()
     double = case.each(lambda t: t.double() if t.is_floating_point() else t)

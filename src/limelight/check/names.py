@@ -26,18 +26,19 @@ KINDS = (
 
 # Of a name in small letters without underscores: the first that fits.
 _KIND_NAMES = {
-    "masked-softmax": r"mask\w*softmax|softmax\w*(mask|len)|(valid|length)\w*softmax",
+    "masked-softmax": r"(mask|pad|valid|length)\w*softmax|softmax\w*(mask|len|pad|valid)",
     "causal-mask": r"(subsequent|causal|lookahead|future|square|triang|autoregress|nopeak|tril)\w*mask"
     r"|mask\w*(subsequent|causal|lookahead|future)",
     "positional-encoding": r"pos(ition)?(al)?(en|em)|sinus|pe$|positiontable|posembed",
-    "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)patch",
-    "vision-transformer": r"^(simple|tiny|small|mini)?vit|visiontransformer",
+    "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)patch|image(emb|token)",
+    "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$|visiontransformer",
     "additive-attention": r"additive|bahdanau|concatatt",
     "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong|^dotatt",
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
     "decoder-block": r"dec(oder)?(block|layer|blk)",
-    "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|^block$|attentionblock|vitblock",
+    "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|gptlayer|vitlayer"
+    r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
     "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
     "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat",
     "encoder": r"encoder$|^encoder|encoderstack",
@@ -59,6 +60,8 @@ def kind_of_name(name: str, *, is_class: bool) -> str | None:
         if kind in ("vision-transformer", "sequence-model", "encoder", "decoder") and not is_class:
             continue
         return kind
+    if is_class and re.search(r"att(n|ention)", plain):
+        return "multi-head-attention"
     if is_class and re.search(r"transformer|lm$", plain):
         return "sequence-model"
     if not is_class and re.search(r"^(make|build|create|get)(model|transformer|gpt)", plain):
@@ -91,7 +94,7 @@ _BUILD_ROLES = {
     "longest": r"max_?\w*(len|length|seq\w*|pos\w*|tokens|size)|block_size|context\w*|(seq"
     r"|sequence)_?(len|length|size)|n_?(positions|ctx)"
     r"|length|maxlen|num_positions|max_?t|window|t_max|n_?pos\w*",
-    "image": r"(img|image|input)_?(size|res|resolution)|img|image",
+    "image": r"(img|image)_?(size|res|resolution|hw|shape|dims?)|input_(size|res|resolution|hw)|img|image",
     "patches": r"(n|num|number_of)_?patch(es)?",
     "patch": r"patch(_?(size|dim|width))?|p_?size",
     "channels": r"(n|num|in|input|img|image)?_?(channels?|chans?)|c|in_c|in_ch",
@@ -141,9 +144,10 @@ _CALL_ROLES = {
     "carry": r"(use|return|output|with)_?(cache|state|present|past|kv)\w*",
     "weights": r"(return|need|output|with|get)_?\w*(att\w*|weights?|scores?|maps?)",
     "average": r"average\w*",
-    "causal": r"(is_?)?causal\w*|use_?causal\w*",
+    "causal": r"\w*causal\w*",
     "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)",
-    "mask": r"\w*(mask|masks|padding|pad|allowed|hidden_positions|attn_bias)\w*",
+    "other": r"(additional|prepend|prefix|mem)_\w*mask|\w*kv_mask",
+    "mask": r"\w*(mask|masks|padding|pad|allowed|attn_bias|visible|keep|attend|blocked|ignore)\w*",
     "state": r"(states?|caches?|past\w*|kv_?caches?|memory_state|layer_past|incremental\w*|present\w*"
     r"|prev\w*)",
     "dropout": r"drop\w*",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from limelight.check.influence import changed, influence
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
-from limelight.check.subject import DECODERS, Case, Subject
+from limelight.check.subject import DECODERS, Case, MaskArgument, Subject
 from limelight.check.ways import past
 
 CAUSAL_NAME = re.compile(r"causal|masked|gpt|decod|autoregress|language", re.IGNORECASE)
@@ -56,6 +56,9 @@ def _should_be_causal(subject: Subject) -> bool:
 def _causality(subject: Subject) -> Outcome:
     if subject.case().x.shape[1] < 2 or not _should_be_causal(subject):
         return inapplicable("it is not meant to be causal")
+    unasked = _half_causal(subject)
+    if unasked is not None:
+        return unasked
     for training in (True, False):
         seen = free_influence(subject, training=training)
         future = torch.ones(seen.shape[1:], dtype=torch.bool).triu(1)
@@ -79,6 +82,13 @@ def _causality(subject: Subject) -> Outcome:
                 f"output {t} comes before it and stays as it is",
                 "it changes",
             )
+        for mask in subject.masks:
+            if _shows_the_future(subject, mask, training=training):
+                return broken(
+                    f"{seen.shape[1]} positions, in {when}, with {mask.name} ({mask.way})",
+                    "a mask of padding comes on top of the hidden future",
+                    "it takes its place: outputs know of later positions",
+                )
         if not seen[:, future.mT].all() and subject.kind != "sequence-model":
             _, t, s = (~seen & future.mT).nonzero()[0].tolist()
             return broken(
@@ -87,6 +97,35 @@ def _causality(subject: Subject) -> Outcome:
                 "it stays: the past is hidden",
             )
     return KEPT
+
+
+def _half_causal(subject: Subject) -> Outcome | None:
+    """Told nothing, a decoder may show everything or hide the future; not some of it, nor only at times."""
+    if not _causal(subject) or any(mask.required for mask in subject.masks):
+        return None
+    case, seen = subject.case(), []
+    for training in (True, False):
+        seen.append(influence(subject, subject.model(training=training), case, of_itself=True))
+    future = torch.ones(seen[0].shape[1:], dtype=torch.bool).triu(1)
+    shares = [float(one[:, future].float().mean()) for one in seen]
+    if shares in ([0.0, 0.0], [1.0, 1.0]):
+        return None
+    return broken(
+        f"{case.x.shape[1]} positions, and no mask is given",
+        "the future is hidden, in training and in evaluation (or everything is shown, in both)",
+        f"of pairs that look ahead, {shares[0]:.0%} are seen in training and {shares[1]:.0%} in evaluation",
+    )
+
+
+def _shows_the_future(subject: Subject, mask: MaskArgument, *, training: bool) -> bool:
+    """Whether a mask that can only say what is padding makes the future visible."""
+    if mask.of_memory or mask.way is None or not mask.effect or "T" in mask.way.layout or _causal(subject):
+        return False
+    case = subject.case()
+    everything = torch.ones(len(case.x), case.x.shape[1], case.x.shape[1], dtype=torch.bool)
+    model = subject.model(training=training)
+    seen = influence(subject, model, case, {mask.name: everything}, of_itself=subject.has_source)
+    return bool((seen & everything.triu(1)).any())
 
 
 def _works(subject: Subject) -> bool:
@@ -135,7 +174,8 @@ def _permutation(subject: Subject) -> Outcome:
     model, case = subject.model(), subject.case()
     if subject.kind in DECODERS or (not subject.has_source and is_causal(subject)):
         asked = CAUSAL_WORD.search(subject.name + source_of(subject)) or "causal" in subject.roles.values()
-        if subject.kind in DECODERS or (asked and not _works(subject)):
+        named = subject.kind in DECODERS or CAUSAL_NAME.search(subject.name)
+        if named or (asked and not _works(subject)):
             return inapplicable("it is causal: positions are told apart")
         if not _works(subject):
             return warned(

@@ -39,8 +39,7 @@ def _ordered(subject: Subject, sizes: Sizes) -> Outcome:
         )
     for number in range(rows * columns):
         y, x = divmod(number, columns)
-        moved = case.x.clone()
-        moved[:, :, y * sizes.patch : (y + 1) * sizes.patch, x * sizes.patch : (x + 1) * sizes.patch] *= -0.7
+        moved = _with_other_patch(case.x, number, sizes)
         after = subject.call(model, Case(moved)).out
         change = ((after - before).abs().amax((0, 2)) > 1e-5).nonzero().flatten().tolist()
         if change != [number + extra]:
@@ -66,6 +65,81 @@ def _pixels(subject: Subject, tokens: Tensor, image: Tensor) -> Outcome:
         "the second patch of the first image",
         f"its pixels, row by row: {numbers(patch.flatten()[:4])} …",
         f"{numbers(token.flatten()[:4])} …",
+    )
+
+
+@torch.no_grad()
+def _own_places(subject: Subject) -> Outcome:
+    """An image of one colour: only positions can make a difference between its patches."""
+    model = subject.model()
+    if not any("pos" in name.lower() for name, _ in getattr(model, "named_parameters", list)()):
+        return inapplicable("it adds no positions")
+    out = subject.call(model, Case(torch.full_like(subject.case().x, 0.5))).out
+    if not torch.allclose(out[:, -1], out[:, -2], atol=1e-6):
+        return KEPT
+    return broken("an image of one colour", "each patch gets a position of its own", "all get the same")
+
+
+@torch.no_grad()
+def _cut(subject: Subject) -> Outcome:
+    """What the first layer is given of an image: one patch a token, row by row."""
+    sizes, model, case = subject.sizes, subject.model(), subject.case()
+    width = sizes.channels * sizes.patch**2
+    layers = [part for part in model.modules() if isinstance(part, nn.Linear) and part.in_features == width]
+    if not layers:
+        return inapplicable("its patches are embedded by a convolution, or elsewhere")
+    before = _given(subject, model, layers[0], case.x)
+    if before.dim() != 3 or before.shape[1] != sizes.patches:
+        return inapplicable("its patches are not seen")
+    for number in range(sizes.patches):
+        moved = _with_other_patch(case.x, number, sizes)
+        change = (_given(subject, model, layers[0], moved) - before).abs().amax((0, 2)) > 1e-5
+        if change.nonzero().flatten().tolist() != [number]:
+            return broken(
+                f"patch {number} of an image is changed, row by row from 0 on",
+                f"token {number} changes",
+                f"tokens {change.nonzero().flatten().tolist()} change",
+            )
+    return KEPT
+
+
+def _given(subject: Subject, model: nn.Module, layer: nn.Module, images: Tensor) -> Tensor:
+    """What a layer is given while these images are looked at."""
+    found: list[Tensor] = []
+    hook = layer.register_forward_hook(lambda part, inputs, out: found.append(inputs[0].clone()))
+    subject.call(model, Case(images))
+    hook.remove()
+    return found[0]
+
+
+def _with_other_patch(images: Tensor, number: int, sizes: Sizes) -> Tensor:
+    """The same with one patch changed; patches are counted row by row."""
+    p = sizes.patch
+    y, x = divmod(number, sizes.image[1] // p)
+    moved = images.clone()
+    moved[:, :, y * p : (y + 1) * p, x * p : (x + 1) * p] *= -torch.linspace(0.5, 0.9, p)
+    return moved
+
+
+@torch.no_grad()
+def _stream(subject: Subject) -> Outcome:
+    """With silent blocks, what goes in comes out: the class token, or the patches."""
+    model, case = subject.model(), subject.case()
+    for name, p in linear_parts(model):
+        if not _is_outer(name, p, subject) or (p.dim() == 1 and p.shape[0] != subject.sizes.classes):
+            p.zero_()
+    before = subject.call(model, case).out
+    other = subject.call(model, Case(1 - case.x)).out
+    for name, p in model.named_parameters():
+        if _is_token(name, p, subject.sizes.width):
+            p.add_(torch.randn(p.shape))
+    after = subject.call(model, case).out
+    if not torch.allclose(before, after, atol=1e-5) or not torch.allclose(before, other, atol=1e-5):
+        return KEPT
+    return broken(
+        "blocks silenced (weights 0); another class token, another image",
+        "x + 0: what goes in comes through, and the answer changes",
+        "it stays: a residual is missing",
     )
 
 
@@ -143,7 +217,27 @@ PATCHES = (
         "flatten(2).transpose(1, 2)",
     ),
 )
+PLACED = (
+    Promise(
+        "positions-differ",
+        "patches are told apart by their places",
+        _own_places,
+        "one vector for each place, not one for all",
+    ),
+)
 WHOLE = (
+    Promise(
+        "patch-order",
+        "patches come row by row, each in a token of its own",
+        _cut,
+        "reshape to (B, C, rows, p, columns, p), then permute, then flatten",
+    ),
+    Promise(
+        "residual",
+        "each sub-layer is added to what it was given",
+        _stream,
+        "x + sublayer(x), around attention and around the feed-forward network",
+    ),
     Promise(
         "class-token",
         "the head reads the class token, which stands first",

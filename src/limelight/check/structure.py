@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from limelight.check.influence import changed
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
@@ -48,7 +49,8 @@ CURVES = {
 
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:
-    return {name: p for name, p in model.named_parameters() if p.dim() >= 2 and p.requires_grad}
+    born = {name: p for name, p in model.named_parameters() if not isinstance(p, UninitializedParameter)}
+    return {name: p for name, p in born.items() if p.dim() >= 2 and p.requires_grad}
 
 
 def linear_parts(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -110,8 +112,8 @@ def _passes_on(subject: Subject, model: nn.Module, case: Case) -> bool:
     if case.source is not None:
         case = Case(case.x, torch.zeros_like(case.source), case.values)
         with torch.no_grad():
-            for name, p in model.named_parameters():
-                if p.dim() == 1 and "norm" not in name.lower():
+            for _, p in linear_parts(model):
+                if p.dim() == 1:
                     p.zero_()
     moved = case.x.clone()
     moved[:, 0] = moved[:, 0].flip(-1) * 2
@@ -266,16 +268,20 @@ def _used(subject: Subject) -> Outcome:
         return inapplicable("it has no matrices")
     if subject.case().keys == 1:
         return inapplicable("with one key there is nothing to weigh")
+    unborn = [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
+    if unborn:
+        return broken(f"a call, and {unborn[0]} after it", "every layer is called", "it was never called")
     _slopes(subject, model)
     found = _matrices(model)
     largest = max((float(p.grad.abs().max()) for p in found.values() if p.grad is not None), default=0.0)
-    tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
+    layers = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
+    layers |= {id(p) for name, p in found.items() if "proj" in name or "qkv" in name}
     for name, p in found.items():
         if p.grad is None or not bool((p.grad.abs() > 1e-6 * largest).any()):
             came = "none at all" if p.grad is None else "zero everywhere"
             return broken(f"the gradient of {name}", "not zero: every matrix takes part", came)
         idle = (p.grad.abs().flatten(1).amax(1) <= 1e-7 * p.grad.abs().max()).float().mean()
-        if idle > 0.3 and p.dim() == 2 and id(p) not in tables and p.shape[1] >= 2 and len(p) > 2:
+        if idle > 0.3 and p.dim() == 2 and id(p) in layers and p.shape[1] >= 2 and len(p) > 2:
             return broken(
                 f"the gradient of {name}, {tuple(p.shape)}",
                 "not zero: every row takes part",

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -113,7 +114,10 @@ class Subject:
             return list(inspect.signature(called).parameters.values())[1:]
         if isinstance(called, nn.Module):
             called = called.forward
-        return list(inspect.signature(called).parameters.values())
+        try:
+            return list(inspect.signature(called).parameters.values())
+        except ValueError:
+            raise NotUnderstood("its arguments have no names that can be read") from None
 
     @cached_property
     def roles(self) -> dict[str, str | None]:
@@ -130,8 +134,12 @@ class Subject:
         if self.kind in ("masked-softmax", "encoder-block", "encoder", *IMAGES):
             return False
         looked_at = {"key", "memory", "source", "value", "state"} & {r for r in self.roles.values() if r}
-        if self.kind in DECODERS:
-            return bool(looked_at)
+        if self.kind in DECODERS and any(
+            p.default is p.empty and self.roles[p.name] == "state"
+            for p in self.parameters
+            if p.name in self.roles
+        ):
+            return True
         return bool(looked_at - {"state"})
 
     # -- making ------------------------------------------------------------------------------------------
@@ -281,7 +289,9 @@ class Subject:
             return Result(tensors[0], None, state)
         out = self._out(tensors, case)
         weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
-        if self.form.heads_axis:
+        if self.form.heads_axis and self.kind == "masked-softmax":
+            out = out[:, 0]
+        elif self.form.heads_axis:
             out = out.transpose(1, 2).flatten(2)
         if self.form.time_first and out.dim() >= 2 and self.form.query == "BTD":
             out = out.transpose(0, 1)
@@ -413,6 +423,7 @@ def forms(subject: Subject) -> Iterator[Form]:
             yield Form(heads_axis=heads, narrow_values=narrow)
         for query, late in product(("B1D", "BD", "1BD"), (False, True)):
             yield Form(query=query, time_first=late, narrow_values=False)
+        yield Form(time_first=True)
     elif kind == "additive-attention":
         for query, late in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
             yield Form(query=query, time_first=late)
@@ -439,11 +450,15 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
         }
     elif kind in (*DECODERS, "sequence-model"):
         roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
+        asked = [name for name, role in roles.items() if role == "target" and name in required]
+        if kind == "sequence-model" and asked and "source" not in roles.values():
+            roles |= {name: "source" for name, role in roles.items() if role == "x" and name in required}
         if kind == "sequence-model" and "target" not in roles.values():
             roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
     elif kind in ATTENTION:
         roles |= {name: "query" for name, role in roles.items() if role == "target"}
         roles |= {name: "memory" for name, role in roles.items() if role == "source"}
+    _keep_first(roles, required)
     unknown = [name for name in names if roles[name] is None and name in required]
     order = {
         "decoder-block": ["x", "source"],
@@ -463,6 +478,18 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
     return roles
 
 
+def _keep_first(roles: dict[str, str | None], required: set[str]) -> None:
+    """A second argument for the same thing that need not be given is something else."""
+    same = {"key": "source", "memory": "source", "query": "x", "target": "x"}
+    taken: set[str] = set()
+    for name, role in roles.items():
+        if role in ("query", "key", "value", "memory", "source", "target", "x"):
+            thing = same.get(role, role)
+            if thing in taken and name not in required:
+                roles[name] = None
+            taken.add(thing)
+
+
 def mask_arguments(subject: Subject) -> list[MaskArgument]:
     roles = subject.roles
     names = [name for name, role in roles.items() if role in ("mask", "lengths")]
@@ -470,6 +497,10 @@ def mask_arguments(subject: Subject) -> list[MaskArgument]:
     two = subject.kind in (*DECODERS, "sequence-model") and subject.has_source
     found = []
     for name in names:
+        # A mask for something that is not given has nothing to hide.
+        about = re.sub(r"_?(key_padding_)?(mask|lens|lengths?)$", "", name)
+        if about in roles and roles[about] is None:
+            continue
         of_memory = two and is_of_memory(name, [other for other in names if other != name])
         found.append(MaskArgument(name, str(roles[name]), of_memory))
     if subject.kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
