@@ -225,21 +225,17 @@ def _asked_of(
         target(watched)
     names = [name for name in watched._asked if not name.startswith("_")]
     roles = {name: build_role(name, is_layerless=True) for name in names}
+    several = list(roles.values()).count("width") > 1
     for name, role in roles.items():
-        if (
-            role == "width"
-            and HIDDEN_NAME.fullmatch(name)
-            and len([r for r in roles.values() if r == "width"]) > 1
-        ):
+        if role == "width" and several and HIDDEN_NAME.fullmatch(name):
             roles[name] = "hidden"
-    if not isinstance(theirs, Settings):  # what it has and nobody reads was accepted all the same
+    if not isinstance(theirs, Settings):  # a width that it has and nobody reads was accepted all the same
         for name in getattr(type(theirs), "__dataclass_fields__", {}):
-            roles.setdefault(name, build_role(name, is_layerless=True))
-    return {
-        name: role
-        for name, role in roles.items()
-        if role in ("dropout", "hidden", "depth", "expansion", "pad")
-    }
+            role = build_role(name, is_layerless=True)
+            if role in ("hidden", "expansion"):
+                roles.setdefault(name, role)
+    told = ("dropout", "hidden", "depth", "expansion", "pad")
+    return {name: role for name, role in roles.items() if role in told}
 
 
 class _Watched:

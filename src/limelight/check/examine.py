@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from limelight.check.cases import Form, NotUnderstood
 from limelight.check.influence import find_ways
 from limelight.check.kinds import PROMISES, TABLES
 from limelight.check.names import kind_of_name
 from limelight.check.outcome import Outcome, Promise, inapplicable
 from limelight.check.report import Finding, Report
-from limelight.check.subject import Form, NotUnderstood, Subject, mask_arguments
+from limelight.check.subject import Subject
 from limelight.check.tables import is_table, takes_size
 from limelight.errors import unknown, wrong
 
@@ -92,7 +93,7 @@ def _understand(subject: Subject) -> None:
     if subject.kind == "masked-softmax" and not subject.masks:
         # Its mask may be for scores of several heads.
         subject.form = Form(heads_axis=True)
-        subject.masks = mask_arguments(subject)
+        subject.masks = subject.mask_arguments()
         find_ways(subject)
 
 

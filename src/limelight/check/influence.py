@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from limelight.check.subject import Case, MaskArgument, Subject
+from limelight.check.cases import Case, MaskArgument
+from limelight.check.subject import Subject
 from limelight.check.ways import Way, padding, past, ways_for
 
 NOTHING = 1e-5  # of the output's size: what rounding may do

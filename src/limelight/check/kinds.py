@@ -1,6 +1,6 @@
 """Which promises each kind of object should keep."""
 
-from limelight.check import manners, masking, order, seeing, structure, tables, weighing
+from limelight.check import causality, manners, masking, order, residuals, seeing, structure, tables, weighing
 from limelight.check.outcome import Promise
 
 _ALL = {
@@ -9,6 +9,8 @@ _ALL = {
         *weighing.PROMISES,
         *masking.PROMISES,
         *order.PROMISES,
+        *causality.PROMISES,
+        *residuals.PROMISES,
         *structure.PROMISES,
         *manners.PROMISES,
         *tables.INSIDE,

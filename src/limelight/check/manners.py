@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from limelight.check.cases import Case
 from limelight.check.influence import pattern
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
-from limelight.check.subject import Case, Subject
+from limelight.check.subject import Subject
 
 
 def _hidden(subject: Subject, case: Case) -> dict[str, Tensor]:

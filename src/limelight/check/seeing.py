@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from limelight.check.cases import Case
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
+from limelight.check.residuals import linear_parts
 from limelight.check.sizes import Sizes
-from limelight.check.structure import linear_parts
-from limelight.check.subject import Case, Subject
+from limelight.check.subject import Subject
 
 
 @torch.no_grad()

@@ -2,84 +2,32 @@
 
 import copy
 import inspect
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from limelight.check.build import Builder, CannotBuild, constructor_roles, number_for
-from limelight.check.names import call_role, is_of_memory
+from limelight.check.calls import everything, forms, mask_arguments, roles_of_call
+from limelight.check.cases import (
+    BARE,
+    DECODERS,
+    IMAGES,
+    MADE,
+    Case,
+    Form,
+    MaskArgument,
+    NotUnderstood,
+    Result,
+)
 from limelight.check.sizes import SIZES, Sizes
 from limelight.check.trace import Step, traced
 from limelight.check.ways import Way, ways_for
-
-BARE = ("scaled-dot-product", "dot-product-attention")
-ATTENTION = (*BARE, "additive-attention", "multi-head-attention")
-DECODERS = ("decoder-block", "decoder")
-IMAGES = ("patch-embedding", "vision-transformer")
-MADE = ("encoder-block", "decoder-block", "encoder", "decoder", "sequence-model", "vision-transformer")
-
-
-class NotUnderstood(Exception):
-    """No way was found to call it."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """What goes in, batch first: queries or the sequence itself, the source, its values where they differ."""
-
-    x: Tensor
-    source: Tensor | None = None
-    values: Tensor | None = None
-
-    @property
-    def keys(self) -> int:
-        """How many positions are looked at."""
-        return (self.x if self.source is None else self.source).shape[1]
-
-    def tensors(self) -> list[Tensor]:
-        return [tensor for tensor in (self.x, self.source, self.values) if tensor is not None]
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Case":
-        source, values = (None if t is None else change(t) for t in (self.source, self.values))
-        return Case(change(self.x), source, values)
-
-
-@dataclass(frozen=True)
-class Result:
-    out: Tensor  # (B, T, ...), or what an image became
-    weights: Tensor | None = None  # as they were returned
-    state: Any = None
-
-
-@dataclass
-class MaskArgument:
-    """An argument that says who may attend to whom; `way` is found by trying."""
-
-    name: str
-    role: str  # "mask" or "lengths"
-    of_memory: bool
-    way: Way | None = None
-    effect: bool = True
-    required: bool = False
-
-
-@dataclass(frozen=True)
-class Form:
-    """How its tensors are shaped."""
-
-    inputs: str = "vectors"  # or "tokens", "images", "size"
-    query: str = "BTD"  # additive attention often takes one query: "B1D", "BD", "1BD"
-    heads_axis: bool = False  # a bare function may insist on (B, H, T, K)
-    narrow_values: bool = True  # whether values may be of another width than keys
-    time_first: bool = False
-    source: str = "vectors"
 
 
 @dataclass
@@ -133,14 +81,15 @@ class Subject:
         """Whether it looks at another sequence than its own."""
         if self.kind in ("masked-softmax", "encoder-block", "encoder", *IMAGES):
             return False
-        looked_at = {"key", "memory", "source", "value", "state"} & {r for r in self.roles.values() if r}
-        if self.kind in DECODERS and any(
-            p.default is p.empty and self.roles[p.name] == "state"
-            for p in self.parameters
-            if p.name in self.roles
-        ):
+        if {"key", "memory", "source", "value"} & set(self.roles.values()):
             return True
-        return bool(looked_at - {"state"})
+        # d2l's decoders find it in the state that they must be given.
+        states = [p for p in self.parameters if self.roles.get(p.name) == "state"]
+        return self.kind in DECODERS and any(p.default is p.empty for p in states)
+
+    def mask_arguments(self) -> list[MaskArgument]:
+        required = {p.name for p in self.parameters if p.default is p.empty}
+        return mask_arguments(self.kind, self.roles, required, has_source=self.has_source)
 
     # -- making ------------------------------------------------------------------------------------------
 
@@ -213,7 +162,7 @@ class Subject:
                     )
                     continue
                 if allowed is None:
-                    allowed = _everything(case, mask, self)
+                    allowed = everything(self.kind, case, mask)
                 dtype = case.x.dtype if case.x.is_floating_point() else torch.float32
                 said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype)
                 arguments[parameter.name] = said.to(case.x.device)
@@ -320,8 +269,8 @@ class Subject:
         """Finds a form in which it can be called, or says that there is none."""
         trouble: Exception | None = None
         try:
-            self.masks = mask_arguments(self)
-            for form in forms(self):
+            self.masks = self.mask_arguments()
+            for form in forms(self.kind, has_source=self.has_source):
                 self.form = form
                 for choice, _ in enumerate(self._candidates()):
                     self.choice = choice
@@ -409,112 +358,6 @@ class Subject:
 
 
 _LEAVE = object()
-
-
-def forms(subject: Subject) -> Iterator[Form]:
-    """How its tensors may be shaped, the likeliest first."""
-    kind = subject.kind
-    if kind in IMAGES:
-        yield Form("images")
-    elif kind == "causal-mask":
-        yield Form("size")
-    elif kind in BARE and subject.has_source:
-        for heads, narrow in product((False, True), (True, False)):
-            yield Form(heads_axis=heads, narrow_values=narrow)
-        for query, late in product(("B1D", "BD", "1BD"), (False, True)):
-            yield Form(query=query, time_first=late, narrow_values=False)
-        yield Form(time_first=True)
-    elif kind == "additive-attention":
-        for query, late in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
-            yield Form(query=query, time_first=late)
-    elif kind in ("encoder", "decoder", "sequence-model", "positional-encoding"):
-        both = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
-        if kind == "sequence-model":
-            both = [("tokens", "tokens"), ("vectors", "vectors")]
-        for inputs, source in both:
-            yield Form(inputs, source=source)
-    else:
-        yield Form()
-
-
-def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
-    """What each argument of a call is for, seen together."""
-    names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    required = {p.name for p in parameters if p.default is p.empty}
-    roles: dict[str, str | None] = {name: call_role(name) for name in names}
-    if kind in ("encoder-block", "encoder"):
-        roles |= {
-            name: "x"
-            for name, role in roles.items()
-            if role in ("source", "memory", "key", "value", "query", "target")
-        }
-    elif kind in (*DECODERS, "sequence-model"):
-        roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
-        asked = [name for name, role in roles.items() if role == "target" and name in required]
-        if kind == "sequence-model" and asked and "source" not in roles.values():
-            roles |= {name: "source" for name, role in roles.items() if role == "x" and name in required}
-        if kind == "sequence-model" and "target" not in roles.values():
-            roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
-    elif kind in ATTENTION:
-        roles |= {name: "query" for name, role in roles.items() if role == "target"}
-        roles |= {name: "memory" for name, role in roles.items() if role == "source"}
-    _keep_first(roles, required)
-    unknown = [name for name in names if roles[name] is None and name in required]
-    order = {
-        "decoder-block": ["x", "source"],
-        "decoder": ["x", "source"],
-        "sequence-model": ["x"],
-        "masked-softmax": ["x", "lengths"],
-    }.get(kind, ["query", "key", "value"] if kind in ATTENTION else ["x"])
-    missing = [role for role in order if role not in roles.values()]
-    for name, role in zip(unknown, missing, strict=False):
-        roles[name] = role
-    # The targets of a language model are for its loss.
-    if kind == "sequence-model" and "x" in roles.values():
-        roles |= {name: None for name, role in roles.items() if role == "target" and name not in required}
-    first_mask = kind == "masked-softmax" and not {"mask", "lengths"} & {r for r in roles.values() if r}
-    if first_mask and len(names) > 1:
-        roles[names[1]] = "lengths"
-    return roles
-
-
-def _keep_first(roles: dict[str, str | None], required: set[str]) -> None:
-    """A second argument for the same thing that need not be given is something else."""
-    same = {"key": "source", "memory": "source", "query": "x", "target": "x"}
-    taken: set[str] = set()
-    for name, role in roles.items():
-        if role in ("query", "key", "value", "memory", "source", "target", "x"):
-            thing = same.get(role, role)
-            if thing in taken and name not in required:
-                roles[name] = None
-            taken.add(thing)
-
-
-def mask_arguments(subject: Subject) -> list[MaskArgument]:
-    roles = subject.roles
-    names = [name for name, role in roles.items() if role in ("mask", "lengths")]
-    required = {p.name for p in subject.parameters if p.default is p.empty}
-    two = subject.kind in (*DECODERS, "sequence-model") and subject.has_source
-    found = []
-    for name in names:
-        # A mask for something that is not given has nothing to hide.
-        about = re.sub(r"_?(key_padding_)?(mask|lens|lengths?)$", "", name)
-        if about in roles and roles[about] is None:
-            continue
-        of_memory = two and is_of_memory(name, [other for other in names if other != name])
-        found.append(MaskArgument(name, str(roles[name]), of_memory))
-    if subject.kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
-        name = next(name for name, role in roles.items() if role == "state")
-        if name in required and not {"memory", "source", "key"} & {r for r in roles.values() if r}:
-            found.append(MaskArgument(name, "state", True, Way("lengths", "B")))
-    return found
-
-
-def _everything(case: Case, mask: MaskArgument, subject: Subject) -> Tensor:
-    keys = case.keys if mask.of_memory or subject.kind in ATTENTION else case.x.shape[1]
-    if subject.kind == "masked-softmax":
-        keys = case.x.shape[2]
-    return torch.ones(len(case.x), case.x.shape[1], keys, dtype=torch.bool)
 
 
 def _sequence(inputs: str, sizes: Sizes, length: int, width: int) -> Tensor:

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from limelight.check.cases import Case
 from limelight.check.names import build_role
 from limelight.check.order import wrong_axis
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
-from limelight.check.subject import Case, Subject
+from limelight.check.subject import Subject
 from limelight.check.trace import same_numbers
 
 LENGTH = 7  # positions that are compared

@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from limelight.check.cases import ATTENTION, BARE, Case
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
-from limelight.check.subject import ATTENTION, BARE, Case, Subject
+from limelight.check.subject import Subject
 from limelight.check.trace import Attention, attentions, same_numbers
 
 UNSEEN = "no softmax was seen while it ran"

@@ -1,0 +1,120 @@
+"""What the arguments of someone's call are for, and in which forms it may be tried."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from limelight.check.cases import ATTENTION, BARE, DECODERS, IMAGES, Case, Form, MaskArgument
+from limelight.check.names import call_role, is_of_memory
+from limelight.check.ways import Way
+
+
+def forms(kind: str, *, has_source: bool) -> Iterator[Form]:
+    """How its tensors may be shaped, the likeliest first."""
+    if kind in IMAGES:
+        yield Form("images")
+    elif kind == "causal-mask":
+        yield Form("size")
+    elif kind in BARE and has_source:
+        for heads, narrow in product((False, True), (True, False)):
+            yield Form(heads_axis=heads, narrow_values=narrow)
+        for query, late in product(("B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=late, narrow_values=False)
+        yield Form(time_first=True)
+    elif kind == "additive-attention":
+        for query, late in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=late)
+    elif kind in ("encoder", "decoder", "sequence-model", "positional-encoding"):
+        both = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
+        if kind == "sequence-model":
+            both = [("tokens", "tokens"), ("vectors", "vectors")]
+        for inputs, source in both:
+            yield Form(inputs, source=source)
+    else:
+        yield Form()
+
+
+def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
+    """What each argument of a call is for, seen together."""
+    names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    required = {p.name for p in parameters if p.default is p.empty}
+    roles: dict[str, str | None] = {name: call_role(name) for name in names}
+    if kind in ("encoder-block", "encoder"):
+        roles |= {
+            name: "x"
+            for name, role in roles.items()
+            if role in ("source", "memory", "key", "value", "query", "target")
+        }
+    elif kind in (*DECODERS, "sequence-model"):
+        roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
+        asked = [name for name, role in roles.items() if role == "target" and name in required]
+        if kind == "sequence-model" and asked and "source" not in roles.values():
+            roles |= {name: "source" for name, role in roles.items() if role == "x" and name in required}
+        if kind == "sequence-model" and "target" not in roles.values():
+            roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
+    elif kind in ATTENTION:
+        roles |= {name: "query" for name, role in roles.items() if role == "target"}
+        roles |= {name: "memory" for name, role in roles.items() if role == "source"}
+    _keep_first(roles, required)
+    unknown = [name for name in names if roles[name] is None and name in required]
+    order = {
+        "decoder-block": ["x", "source"],
+        "decoder": ["x", "source"],
+        "sequence-model": ["x"],
+        "masked-softmax": ["x", "lengths"],
+    }.get(kind, ["query", "key", "value"] if kind in ATTENTION else ["x"])
+    missing = [role for role in order if role not in roles.values()]
+    for name, role in zip(unknown, missing, strict=False):
+        roles[name] = role
+    # The targets of a language model are for its loss.
+    if kind == "sequence-model" and "x" in roles.values():
+        roles |= {name: None for name, role in roles.items() if role == "target" and name not in required}
+    first_mask = kind == "masked-softmax" and not {"mask", "lengths"} & {r for r in roles.values() if r}
+    if first_mask and len(names) > 1:
+        roles[names[1]] = "lengths"
+    return roles
+
+
+def _keep_first(roles: dict[str, str | None], required: set[str]) -> None:
+    """A second argument for the same thing that need not be given is something else."""
+    same = {"key": "source", "memory": "source", "query": "x", "target": "x"}
+    taken: set[str] = set()
+    for name, role in roles.items():
+        if role in ("query", "key", "value", "memory", "source", "target", "x"):
+            thing = same.get(role, role)
+            if thing in taken and name not in required:
+                roles[name] = None
+            taken.add(thing)
+
+
+def mask_arguments(
+    kind: str, roles: dict[str, str | None], required: set[str], *, has_source: bool
+) -> list[MaskArgument]:
+    """The arguments that say who may attend to whom."""
+    names = [name for name, role in roles.items() if role in ("mask", "lengths")]
+    two = kind in (*DECODERS, "sequence-model") and has_source
+    found = []
+    for name in names:
+        # A mask for something that is not given has nothing to hide.
+        about = re.sub(r"_?(key_padding_)?(mask|lens|lengths?)$", "", name)
+        if about in roles and roles[about] is None:
+            continue
+        of_memory = two and is_of_memory(name, [other for other in names if other != name])
+        found.append(MaskArgument(name, str(roles[name]), of_memory))
+    if kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
+        name = next(name for name, role in roles.items() if role == "state")
+        if name in required and not {"memory", "source", "key"} & {r for r in roles.values() if r}:
+            found.append(MaskArgument(name, "state", True, Way("lengths", "B")))
+    return found
+
+
+def everything(kind: str, case: Case, mask: MaskArgument) -> Tensor:
+    """-> (B, T, S), nothing hidden"""
+    keys = case.keys if mask.of_memory or kind in ATTENTION else case.x.shape[1]
+    if kind == "masked-softmax":
+        keys = case.x.shape[2]
+    return torch.ones(len(case.x), case.x.shape[1], keys, dtype=torch.bool)
