@@ -183,6 +183,23 @@ def _norm_calls(subject: Subject, model: nn.Module) -> int:
     return len(calls)
 
 
+def _normed(
+    subject: Subject, model: nn.Module, norms: list[nn.Module]
+) -> list[tuple[nn.Module, Tensor, Tensor]]:
+    """Each norm with what it is given and what it makes of it."""
+    seen: list[tuple[nn.Module, Tensor, Tensor]] = []
+
+    def remember(part: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
+        if isinstance(given[0], Tensor) and given[0].dim() >= 2:
+            seen.append((part, given[0].clone(), out.clone()))
+
+    hooks = [part.register_forward_hook(remember) for part in norms]
+    subject.call(model, subject.case())
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
 @torch.no_grad()
 def _norm_axis(subject: Subject) -> Outcome:
     """What a norm makes of one position does not hang on other positions or sequences."""
@@ -190,27 +207,12 @@ def _norm_axis(subject: Subject) -> Outcome:
     norms = _norms(model) if isinstance(model, nn.Module) else []
     if not norms:
         return inapplicable("it has no norm with weights")
-    seen: list[tuple[nn.Module, Tensor, Tensor]] = []
-    hooks = [
-        part.register_forward_hook(
-            lambda part, given, out: seen.append((part, given[0].clone(), out.clone()))
-        )
-        for part in norms
-    ]
-    subject.call(model, subject.case())
-    for hook in hooks:
-        hook.remove()
-    for part, given, out in seen:
-        if not isinstance(given, Tensor) or given.dim() < 2:
-            continue
+    for part, given, out in _normed(subject, model, norms):
         moved = given.clone()
-        moved[0] = moved[0].flip(-1) * 2 if given.dim() == 2 else moved[0]
-        if given.dim() > 2:
-            moved[0, 0] = moved[0, 0].flip(-1) * 2 + 1
-        again = part(moved)
-        rest = (again - out).abs().flatten(given.dim() - 1 if given.dim() > 1 else 0)
-        rest = (again - out).abs().amax(-1).flatten()[1:]
-        if bool((rest > 1e-4).any()):
+        first = moved[0] if given.dim() == 2 else moved[0, 0]
+        first.copy_(first.flip(-1) * 2 + 1)
+        others = (part(moved) - out).abs().amax(-1).flatten()[1:]
+        if bool((others > 1e-4).any()):
             return broken(
                 f"{type(part).__name__} is given {tuple(given.shape)}; one position is changed",
                 "the others come out as before: each is normed over its own features",

@@ -70,7 +70,6 @@ class Attention:
     scale: float | None  # by which q·k was multiplied; None where it cannot be told
     width: int | None  # of one head
     mixed: Tensor | None  # weights times values, where it was seen
-    certain: bool  # whether it was seen which axis is that of the keys
 
 
 PRODUCTS = ("bmm", "mm", "baddbmm", "addmm", "matmul", "dot", "mv")
@@ -109,17 +108,17 @@ def _of_softmax(steps: list[Step], place: int, scores: Tensor | None, weights: T
             continue
         left, right = pair
         if left.dim() >= 2 and same_numbers(left, weights):
-            return Attention(_rows(left), scores, scale, width, step.output, True)
+            return Attention(_rows(left), scores, scale, width, step.output)
         if right.dim() >= 2 and same_numbers(right, weights):
-            return Attention(_rows(right.mT), scores, scale, width, step.output, True)
+            return Attention(_rows(right.mT), scores, scale, width, step.output)
     # Changed between softmax and product: what the values were really multiplied by.
     for step in steps[place + 1 :]:
         pair = _factors(step)
         if pair is None or pair[0].dim() < 2 or pair[0].numel() != weights.numel():
             continue
         if pair[0].shape[-1] == weights.shape[-1] == pair[1].shape[-2]:
-            return Attention(_rows(pair[0]), scores, scale, width, step.output, True)
-    return Attention(_rows(weights), scores, scale, width, None, False)
+            return Attention(_rows(pair[0]), scores, scale, width, step.output)
+    return Attention(_rows(weights), scores, scale, width, None)
 
 
 def _rows(weights: Tensor) -> Tensor:
@@ -216,4 +215,4 @@ def _of_fused(step: Step) -> Attention:
         mask = said["attn_mask"]
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     weights = scores.softmax(-1).nan_to_num(0.0).float()
-    return Attention(_rows(weights), scores.float(), scale, width, step.output, True)
+    return Attention(_rows(weights), scores.float(), scale, width, step.output)

@@ -6,7 +6,6 @@ from rich.text import Text
 from limelight.check.report import FileReport, Finding, Report
 
 STYLES = {"pass": "green", "FAIL": "bold red", "warn": "yellow", "n/a": "dim"}
-INDENT = 10
 
 
 def in_words(finding: Finding) -> str:
