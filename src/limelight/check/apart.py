@@ -21,6 +21,9 @@ from limelight.check.report import FileReport, Finding, Report
 from limelight.errors import WrongInput
 
 
+START = 60.0  # seconds that torch may take to be imported, on a busy machine; they are not theirs
+
+
 @dataclass(frozen=True)
 class Limits:
     """Seconds for each object, and for importing the file; bytes of memory."""
@@ -99,7 +102,7 @@ def _lines(reading: int, seconds: float) -> Iterator[str | None]:
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(reading, selectors.EVENT_READ)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds + START
         while True:
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 yield None
