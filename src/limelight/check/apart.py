@@ -20,7 +20,6 @@ from pathlib import Path
 from limelight.check.report import FileReport, Finding, Report
 from limelight.errors import WrongInput
 
-
 START = 60.0  # seconds that torch may take to be imported, on a busy machine; they are not theirs
 
 
