@@ -80,3 +80,14 @@ def test_a_broken_twin_is_caught_for_the_right_reason(twin: Twin, tmp_path: Path
 def test_there_are_enough_twins_of_every_kind() -> None:
     assert len(TWINS) >= 120
     assert {original(twin.original)[twin.name][1] for twin in TWINS} == set(KINDS)
+
+
+def test_a_state_may_have_any_name(tmp_path: Path) -> None:
+    text = (ORIGINALS / "d2l_way.py").read_text()
+    start = text.index("class TransformerDecoderBlock")
+    end = text.index("class TransformerDecoder(", start)
+    path = tmp_path / "renamed.py"
+    path.write_text(text[:start] + text[start:end].replace("state", "cache") + text[end:])
+    report = report_of(load(path), "TransformerDecoderBlock")
+    assert report.broken == []
+    assert "cross-padding" in [finding.promise for finding in report.findings if finding.verdict == "pass"]

@@ -159,22 +159,20 @@ def _no_leak(subject: Subject) -> Outcome:
 def _shown_masked(subject: Subject, fact: Fact) -> bool:
     """Whether the mask changes what is returned as weights, though not the output."""
     model, case = subject.model(), subject.case()
-    kept = [(model, name) for name, value in vars(model).items()] if hasattr(model, "__dict__") else []
-    with torch.no_grad():
-        free = subject.call(model, case).weights
-        free = free if free is not None else _kept(kept, case)
-        masked = subject.call(model, case, {fact.mask.name: fact.allowed}).weights
-        masked = masked if masked is not None else _kept(kept, case)
+    free, masked = (_shown(subject, model, case, hide) for hide in ({}, {fact.mask.name: fact.allowed}))
     return free is not None and masked is not None and not torch.equal(free, masked)
 
 
-def _kept(places: list[tuple[object, str]], case: Case) -> Tensor | None:
-    """Weights that are left on the module."""
-    for owner, name in places:
-        value = getattr(owner, name, None)
-        if isinstance(value, Tensor) and value.shape[-1:] == (case.keys,):
-            return value.clone()
-    return None
+@torch.no_grad()
+def _shown(subject: Subject, model: object, case: Case, hide: dict[str, Tensor]) -> Tensor | None:
+    """Weights that are returned, or left on the module."""
+    returned = subject.call(model, case, hide).weights
+    left = [
+        value
+        for value in vars(model).values()
+        if isinstance(value, Tensor) and value.shape[-1:] == (case.keys,)
+    ]
+    return returned if returned is not None else left[0].clone() if left else None
 
 
 def _cross_padding(subject: Subject) -> Outcome:

@@ -200,7 +200,7 @@ class Subject:
         if role == "value":
             return source if shaped.values is None else shaped.values
         if role == "state" and self.kind in DECODERS and parameter.default is parameter.empty:
-            return self._first_state(model, source, hide) if state is None else state
+            return state if state is not None else self._first_state(model, source, hide.get(parameter.name))
         if role == "weights" and parameter.default in (False, True):
             return True
         if role == "average" and parameter.default in (False, True):
@@ -211,9 +211,8 @@ class Subject:
             return number_for(parameter.name, self.kind, self.sizes)
         return _LEAVE
 
-    def _first_state(self, model: Any, source: Tensor, hide: dict[str, Tensor]) -> Any:
+    def _first_state(self, model: Any, source: Tensor, allowed: Tensor | None) -> Any:
         """d2l's: the encoder's output, its lengths, and what each block has seen."""
-        allowed = hide.get("state")
         lengths = None if allowed is None else allowed[:, 0].sum(-1).to(source.device)
         if hasattr(model, "init_state"):
             return model.init_state(source, lengths)
