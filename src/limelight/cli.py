@@ -347,6 +347,8 @@ def check(
 
     Example: limelight check attention.py
 
+    Example: limelight check homework.ipynb
+
     Example: limelight check attention.py::MyAttention --as multi-head-attention
 
     Example: limelight check submissions/ --json > marks.json
@@ -354,7 +356,8 @@ def check(
     Parameters
     ----------
     path
-        A Python file, FILE.py::NAME for one class or function of it, or a folder.
+        A Python file or a notebook, FILE.py::NAME for one class or function of it with what it is made of,
+        or a folder.
     kind
         What it is, where its name does not tell: masked-softmax, multi-head-attention, encoder-block, ...
     as_json

@@ -115,6 +115,25 @@ def test_stochastic_depth_grows_with_the_block_and_is_right_on_average() -> None
     assert model.eval()(x).equal(model(x))
 
 
+def test_mimetic_attention_begins_near_the_identity() -> None:
+    def products(init: str) -> tuple[Tensor, Tensor]:
+        attention = build(init=init, width=48, heads=2).encoder.blocks[1].self_attention
+        query, key = attention.query.weight[:24], attention.key.weight[:24]
+        mixed = attention.value.weight.T @ attention.output.weight.T
+        return (query.T @ key).detach(), mixed.detach()
+
+    def near(matrix: Tensor) -> float:
+        """How much larger the diagonal is than what stands elsewhere."""
+        elsewhere = matrix[~torch.eye(len(matrix), dtype=torch.bool)].abs().mean()
+        return float(matrix.diagonal().mean() / elsewhere)
+
+    scores, mixed = products("mimetic")
+    assert near(scores) > 4
+    assert near(mixed) < -4
+    assert 0.3 < -float(mixed.diagonal().mean()) < 0.5
+    assert max(abs(near(product)) for product in products("xavier")) < 1
+
+
 def test_same_seed_same_weights() -> None:
     check_same_seed_same_weights(lambda: ViTConfig(**SETTINGS).build(SIZES))
 

@@ -1,16 +1,20 @@
 """A few lines to fill in, where someone's code is not understood."""
 
-FUNCTION = """from {stem} import {name}
+import shlex
+from pathlib import Path
+
+from limelight.check.notebook import NOTEBOOK
+
+IMPORT = """from {stem} import {name}
 
 
-def adapted({arguments}):  # {shapes}
+"""
+
+FUNCTION = """def adapted({arguments}):  # {shapes}
     return {name}(...)
 """
 
-CLASS = """from {stem} import {name}
-
-
-class Adapted({name}):
+CLASS = """class Adapted({name}):
     def __init__(self, {settings}):
         super().__init__(...)
 
@@ -47,11 +51,13 @@ _SETTINGS = {
 }
 
 
-def adapter(stem: str, name: str, kind: str, *, is_class: bool) -> str:
-    """Save it beside the file as adapted.py, fill in the dots, and check that."""
+def adapter(file: Path, name: str, kind: str, *, is_class: bool) -> str:
+    """To be saved beside the file as adapted.py, or put into a cell, with the dots filled in."""
     attention = kind in ("dot-product-attention", "additive-attention", "multi-head-attention")
     arguments, shapes = _ARGUMENTS.get(kind, _OF_ATTENTION if attention else _OF_SEQUENCES)
     settings = _SETTINGS.get(kind, "width, heads, hidden, depth, dropout=0.0")
-    text = CLASS if is_class else FUNCTION
-    lines = text.format(stem=stem, name=name, arguments=arguments, shapes=shapes, settings=settings)
-    return f"{lines}# limelight check adapted.py::{'Adapted' if is_class else 'adapted'} --as {kind}\n"
+    in_a_cell = file.suffix == NOTEBOOK
+    text = ("" if in_a_cell else IMPORT) + (CLASS if is_class else FUNCTION)
+    lines = text.format(stem=file.stem, name=name, arguments=arguments, shapes=shapes, settings=settings)
+    adapted = f"{file.name if in_a_cell else 'adapted.py'}::{'Adapted' if is_class else 'adapted'}"
+    return f"{lines}# limelight check {shlex.quote(adapted)} --as {kind}\n"

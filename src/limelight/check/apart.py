@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from limelight.check.notebook import NOTEBOOK
 from limelight.check.report import FileReport, Finding, Report
 from limelight.errors import WrongInput
 
@@ -80,7 +81,7 @@ def _run(
                 reports.append(Report.model_validate_json(said["report"]))
                 under_way = None
             elif "trouble" in said:
-                trouble = said["trouble"]
+                trouble = "; ".join(filter(None, (trouble, said["trouble"])))
     finally:
         _end(process)
         os.close(reading)
@@ -154,18 +155,19 @@ def check_files(path: str, kind: str | None = None) -> Iterator[FileReport]:
         raise WrongInput(f"{path}: a name needs a file before it, and {where} is a folder")
     files = python_files(where)
     if not files:
-        raise WrongInput(f"{where}: there is no Python file in it")
+        raise WrongInput(f"{where}: there is no Python file and no notebook in it")
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         yield from pool.map(lambda file: check_file(file, name or None, kind), files)
 
 
 def python_files(path: Path) -> list[Path]:
-    """The file itself, or every Python file of a folder, but hidden ones and those of environments."""
+    """The file itself, or every Python file and notebook of a folder, but hidden ones and environments."""
     if path.is_file():
         return [path]
     skipped = {"__pycache__", "node_modules", "site-packages", "venv"}
     return sorted(
         file
-        for file in path.rglob("*.py")
-        if not any(part.startswith(".") or part in skipped for part in file.relative_to(path).parts)
+        for file in path.rglob("*")
+        if file.suffix in (".py", NOTEBOOK)
+        and not any(part.startswith(".") or part in skipped for part in file.relative_to(path).parts)
     )

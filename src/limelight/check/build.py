@@ -31,7 +31,7 @@ NO_LAYERS = (
     "feed-forward",
     "patch-embedding",
 )
-MOST_TRIES = 60
+MOST_TRIES = 120
 
 
 class CannotBuild(Exception):
@@ -89,7 +89,11 @@ class Builder:
                 fixed[parameter.name] = values[0]
             elif values:
                 open_ones[parameter.name] = values
-        for choice in product(*open_ones.values()):
+        # Arguments of unknown names hardly ever mean the same, but for the widths of additive attention.
+        choices = list(product(*open_ones.values()))
+        if kind != "additive-attention":
+            choices.sort(key=lambda choice: len(set(map(str, choice))) < len(choice))
+        for choice in choices:
             yield fixed | dict(zip(open_ones, choice, strict=True))
 
     def _values(self, parameter: inspect.Parameter, role: str | None, kind: str, sizes: Sizes) -> list[Any]:
@@ -122,6 +126,8 @@ class Builder:
             return [nn.ReLU(), torch.relu, nn.ReLU, "relu"]
         if role == "flag":
             return [False, True]
+        if kind in ("patch-embedding", "vision-transformer"):
+            return [sizes.channels, sizes.patch, sizes.width, sizes.image[0]]
         return [sizes.width, sizes.heads, sizes.hidden, 0.0, sizes.longest]
 
     def _config(self, parameter: inspect.Parameter, kind: str, sizes: Sizes, told: dict[str, Any]) -> Any:

@@ -12,6 +12,9 @@ from limelight.check.cases import ATTENTION, BARE, DECODERS, IMAGES, Case, Form,
 from limelight.check.names import call_role, is_of_memory
 from limelight.check.ways import Way
 
+GUESS = "mask?"  # an argument of unknown name that need not be given: a mask, if it works as one
+GUESSED = (*ATTENTION, "encoder-block", "encoder")
+
 
 def forms(kind: str, *, has_source: bool) -> Iterator[Form]:
     """How its tensors may be shaped, the likeliest first."""
@@ -34,6 +37,8 @@ def forms(kind: str, *, has_source: bool) -> Iterator[Form]:
             both = [("tokens", "tokens"), ("vectors", "vectors")]
         for inputs, source in both:
             yield Form(inputs, source=source)
+        if kind == "sequence-model":
+            yield Form("tokens", source="tokens", time_first=True)
     else:
         yield Form()
 
@@ -50,6 +55,8 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
             if role in ("source", "memory", "key", "value", "query", "target")
         }
     elif kind in (*DECODERS, "sequence-model"):
+        if roles.get("y") == "memory" and list(roles.values()).count("memory") > 1:
+            roles["y"] = "x"  # beside a memory, y is the target
         roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
         asked = [name for name, role in roles.items() if role == "target" and name in required]
         if kind == "sequence-model" and asked and "source" not in roles.values():
@@ -73,6 +80,9 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
     # The targets of a language model are for its loss.
     if kind == "sequence-model" and "x" in roles.values():
         roles |= {name: None for name, role in roles.items() if role == "target" and name not in required}
+    if kind in GUESSED and not {"mask", "lengths"} & set(map(str, roles.values())):
+        optional = [p.name for p in parameters if p.default is None and roles.get(p.name) is None]
+        roles |= dict.fromkeys(optional[:1], GUESS)
     first_mask = kind == "masked-softmax" and not {"mask", "lengths"} & {r for r in roles.values() if r}
     if first_mask and len(names) > 1:
         roles[names[1]] = "lengths"
@@ -95,7 +105,7 @@ def mask_arguments(
     kind: str, roles: dict[str, str | None], required: set[str], *, has_source: bool
 ) -> list[MaskArgument]:
     """The arguments that say who may attend to whom."""
-    names = [name for name, role in roles.items() if role in ("mask", "lengths")]
+    names = [name for name, role in roles.items() if role in ("mask", "lengths", GUESS)]
     two = kind in (*DECODERS, "sequence-model") and has_source
     found = []
     for name in names:
@@ -104,12 +114,22 @@ def mask_arguments(
         if about in roles and roles[about] is None:
             continue
         of_memory = two and is_of_memory(name, [other for other in names if other != name])
-        found.append(MaskArgument(name, str(roles[name]), of_memory))
+        role = "mask" if roles[name] == GUESS else str(roles[name])
+        found.append(MaskArgument(name, role, of_memory, guessed=roles[name] == GUESS))
+    _join(found)
     if kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
         name = next(name for name, role in roles.items() if role == "state")
         if name in required and not {"memory", "source", "key"} & {r for r in roles.values() if r}:
             found.append(MaskArgument(name, "state", True, Way("lengths", "B")))
     return found
+
+
+def _join(masks: list[MaskArgument]) -> None:
+    """Padding of a source that is said twice, for the encoder and for the decoder, is said at once."""
+    twice = [mask for mask in masks if mask.of_memory and "pad" in mask.name]
+    for mask in twice[1:]:
+        twice[0].along.append(mask.name)
+        masks.remove(mask)
 
 
 def everything(kind: str, case: Case, mask: MaskArgument) -> Tensor:

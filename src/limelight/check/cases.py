@@ -1,7 +1,7 @@
 """What goes in and what comes out, whatever their code calls it; and how its tensors are shaped."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -53,6 +53,7 @@ class Result:
     out: Tensor  # (B, T, ...), or what an image became
     weights: Tensor | None = None  # as they were returned
     state: Any = None
+    pooled: bool = False  # of the whole sequence, said of every position
 
 
 @dataclass
@@ -65,6 +66,8 @@ class MaskArgument:
     way: Way | None = None
     effect: bool = True
     required: bool = False
+    guessed: bool = False  # by nothing but that it need not be given
+    along: list[str] = field(default_factory=list)  # other arguments that say the same
 
 
 @dataclass(frozen=True)

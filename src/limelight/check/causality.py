@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from limelight.check.cases import DECODERS, MaskArgument
+from limelight.check.cases import BARE, DECODERS, MaskArgument
 from limelight.check.influence import changed, influence
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
 from limelight.check.subject import Subject
@@ -54,7 +54,39 @@ def _should_be_causal(subject: Subject) -> bool:
     )
 
 
+def _on_demand(subject: Subject) -> Outcome | None:
+    """Where a call can ask for it (`is_causal=True`): whether the future is hidden then."""
+    flags = [
+        p.name for p in subject.parameters if subject.roles.get(p.name) == "causal" and p.default is False
+    ]
+    case = subject.case(keys=subject.sizes.queries)
+    if not flags or case.x.dim() != 3 or subject.form.query != "BTD" or subject.form.heads_axis:
+        return None
+    subject.asked = {flags[0]: True}
+    try:
+        seen = influence(subject, subject.model(), case)
+    except Exception:  # their code refuses it here
+        return None
+    finally:
+        subject.asked = {}
+    past_ones = torch.ones(seen.shape[1:], dtype=torch.bool).tril()
+    wrong = (seen != past_ones) & (seen | (case.source is not None))
+    if not wrong.any():
+        return None
+    _, t, s = wrong.nonzero()[0].tolist()
+    should = "changes" if s <= t else "stays as it is"
+    does = "it stays" if s <= t else "it changes"
+    return broken(
+        f"{flags[0]}=True, {len(past_ones)} positions; position {s} is changed", f"output {t} {should}", does
+    )
+
+
 def _causality(subject: Subject) -> Outcome:
+    wrong = _on_demand(subject)
+    if wrong is not None:
+        return wrong
+    if subject.kind in BARE:
+        return inapplicable("it is not asked for")
     if subject.case().x.shape[1] < 2 or not _should_be_causal(subject):
         return inapplicable("it is not meant to be causal")
     unasked = _half_causal(subject)

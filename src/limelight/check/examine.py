@@ -3,6 +3,8 @@
 import inspect
 import re
 import sys
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 import torch
@@ -60,6 +62,31 @@ def candidates(namespace: dict[str, Any], module: str) -> dict[str, tuple[Any, s
         if kind is not None:
             found[name] = (thing, kind)
     return dict(sorted(found.items(), key=lambda item: _line(item[1][0])))
+
+
+def parts_of(thing: Any, namespace: dict[str, Any]) -> list[str]:
+    """What a class or function is made of: all that its code names, and what that names in turn."""
+    found: dict[str, None] = {}
+    open_ones = [thing]
+    while open_ones:
+        for name in _named_by(open_ones.pop()):
+            other = namespace.get(name)
+            is_own = getattr(other, "__module__", None) == thing.__module__
+            if is_own and other is not thing and name not in found:
+                found[name] = None
+                open_ones.append(other)
+    return list(found)
+
+
+def _named_by(thing: Any) -> Iterator[str]:
+    parts = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+    codes = [inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)]
+    while codes:
+        code = codes.pop()
+        yield from code.co_names
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    if isinstance(thing, type):
+        yield from (base.__name__ for base in thing.__bases__)
 
 
 def _line(thing: Any) -> int:

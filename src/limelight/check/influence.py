@@ -144,9 +144,9 @@ def find_ways(subject: Subject) -> None:
             continue
         best = _best_way(subject, model, case, mask)
         mask.way, mask.effect = (best.way, best.effect) if best else (None, False)
-        if best:
-            subject.notes.append(f"{mask.name}: {mask.way}")
-    subject.masks = [mask for mask in subject.masks if mask.way is not None]
+        if best and (best.effect or not mask.guessed):
+            subject.notes.append(f"{' and '.join((mask.name, *mask.along))}: {mask.way}")
+    subject.masks = [mask for mask in subject.masks if mask.way and (mask.effect or not mask.guessed)]
 
 
 def _best_way(subject: Subject, model: object, case: Case, mask: MaskArgument) -> _Trial | None:

@@ -31,8 +31,12 @@ _ATTENTION = f"scale softmax-axis rows-sum-to-one {_MASKS}"
 TABLES = (*tables.POSITIONS, *tables.TYPED)  # of functions that give one
 PROMISES: dict[str, tuple[Promise, ...]] = {
     "masked-softmax": _named(f"softmax-axis rows-sum-to-one {_MASKS} {_MANNERS}"),
-    "scaled-dot-product": _named(f"{_ATTENTION} heads-mix-positions permutation dropout-eval {_MANNERS}"),
-    "dot-product-attention": _named(f"{_ATTENTION} heads-mix-positions permutation {_DROPOUT} {_MANNERS}"),
+    "scaled-dot-product": _named(
+        f"{_ATTENTION} heads-mix-positions permutation causality {_DROPOUT} {_MANNERS}"
+    ),
+    "dot-product-attention": _named(
+        f"{_ATTENTION} heads-mix-positions permutation causality {_DROPOUT} {_MANNERS}"
+    ),
     "additive-attention": _named(
         f"softmax-axis rows-sum-to-one query-matters {_MASKS} heads-mix-positions projection-unused "
         f"permutation "
@@ -49,8 +53,8 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         *_named(f"{_DROPOUT} in-place edge-shapes dtype-device"),
     ),
     "feed-forward": _named(
-        f"position-wise norm-axis nonlinearity hidden-width projection-unused {_DROPOUT} in-place "
-        f"edge-shapes dtype-device"
+        f"position-wise norm-axis closing-residual nonlinearity hidden-width projection-unused "
+        f"{_DROPOUT} in-place edge-shapes dtype-device"
     ),
     "encoder-block": _named(
         f"{_ATTENTION} heads heads-mix-positions {_BLOCK} permutation causality {_DROPOUT} {_MANNERS}"
@@ -82,7 +86,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "vision-transformer": (
         *seeing.WHOLE,
         *_named(
-            f"scale softmax-axis rows-sum-to-one batch-apart depth projection-unused nonlinearity "
+            f"scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused nonlinearity "
             f"hidden-width "
             f"{_DROPOUT} in-place edge-shapes dtype-device"
         ),

@@ -35,6 +35,10 @@ def _left_alone(subject: Subject) -> Outcome:
                     "the same after it",
                     f"{float(after[tuple(where)]):.2f}",
                 )
+        for name in hide:
+            given_mask, mask = subject.said.get(name, (None, None))
+            if given_mask is not None and mask is not None and not torch.equal(given_mask, mask):
+                return broken(f"{name}, before the call and after it", "the same", "it was changed")
     return KEPT
 
 
@@ -51,10 +55,33 @@ def _twice(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
         return one, subject.call(model, case).out
 
 
+def _called_dropout(subject: Subject) -> Outcome:
+    """Of a function that is handed its dropout with each call: as a rate, or as a layer."""
+    names = [name for name, role in subject.roles.items() if role == "dropout"]
+    if not names or subject.is_module:
+        return inapplicable("it takes no dropout")
+    on = {p.name: True for p in subject.parameters if p.name in ("training", "train", "is_training")}
+    case, ran = subject.case(), False
+    for rate in (0.5, nn.Dropout(0.5)):
+        subject.asked = {names[0]: rate, **on}
+        try:
+            one, other = _twice(subject, subject.model(), case)
+        except Exception:  # the other of the two is meant
+            continue
+        finally:
+            subject.asked = {}
+        ran = True
+        if not torch.equal(one, other):
+            return KEPT
+    if not ran:
+        return inapplicable("its dropout could not be tried")
+    return broken(f"{names[0]}=0.5, the same input twice", "two different outputs", "nothing is dropped")
+
+
 def _drops(subject: Subject) -> Outcome:
     rates = dropouts(subject)
     if not rates:
-        return inapplicable("its constructor takes no dropout")
+        return _called_dropout(subject)
     case = subject.case()
     for name in rates:
         one, other = _twice(subject, subject.model(training=True, told={name: 0.5}), case)

@@ -273,7 +273,7 @@ def _padding(subject: Subject) -> Outcome:
     wider = Case(more) if case.source is None else Case(case.x, more)
     before = subject.call(model, case).out
     after = subject.call(model, wider).out
-    after = after[:, : before.shape[1]] if before.dim() > 2 else after
+    after = after[:, : before.shape[1]]
     if not changed(before.reshape(len(before), -1, 1), after.reshape(len(before), -1, 1)).any():
         return KEPT
     what = "sequence" if case.source is None else "source"

@@ -26,13 +26,14 @@ KINDS = (
 
 # Of a name in small letters without underscores: the first that fits.
 _KIND_NAMES = {
-    "masked-softmax": r"(mask|pad|valid|length)\w*softmax|softmax\w*(mask|len|pad|valid)",
-    "causal-mask": r"(subsequent|causal|lookahead|future|square|triang|autoregress|nopeak|tril)\w*mask"
-    r"|mask\w*(subsequent|causal|lookahead|future)",
-    "positional-encoding": r"pos(ition)?(al)?(en|em)|sinus|pe$|positiontable|posembed",
+    "masked-softmax": r"(mas[kqc]|pad|valid|length)\w*softmax|softmax\w*(mas[kqc]|len|pad|valid)",
+    "causal-mask": r"(subsequent|causal|lookahead|future|square|triang|autoregress|nopeak|tril)"
+    r"\w*(mas[kqc]|bias$)"
+    r"|(mas[kqc]|maschera)\w*(subsequent|causa|kausal|lookahead|futur)",
+    "positional-encoding": r"pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed",
     "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)patch|image(emb|token)",
     "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$|visiontransformer",
-    "additive-attention": r"additive|bahdanau|concatatt",
+    "additive-attention": r"additi?v|aditiv|bahdanau|concatatt",
     "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong|^dotatt",
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
@@ -40,7 +41,8 @@ _KIND_NAMES = {
     "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|gptlayer|vitlayer"
     r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
     "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
-    "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat",
+    "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
+    r"|(text|sequence|sentiment|token|transformer|review|news|sentence)\w*(classifi|tagg|label|regress)",
     "encoder": r"encoder$|^encoder|encoderstack",
     "decoder": r"decoder$|^decoder|decoderstack",
 }
@@ -60,7 +62,7 @@ def kind_of_name(name: str, *, is_class: bool) -> str | None:
         if kind in ("vision-transformer", "sequence-model", "encoder", "decoder") and not is_class:
             continue
         return kind
-    if is_class and re.search(r"att(n|ention)", plain):
+    if is_class and re.search(r"att?(n$|en[tcz]|n)|aufmerksam", plain):
         return "multi-head-attention"
     if is_class and re.search(r"transformer|lm$", plain):
         return "sequence-model"
@@ -76,9 +78,10 @@ def kind_of_name(name: str, *, is_class: bool) -> str | None:
 # Arguments of constructors: what each is for. The first that fits.
 _BUILD_ROLES = {
     "config": r"config|cfg|args|params|hparams|opt",
-    "dropout": r"\w*drop\w*|p|rate",
+    "dropout": r"\w*drop\w*|p|rate|(prob|taxa|tasa|taux)\w*",
     "head_width": r"(dim|d|size|width)_?heads?|heads?_?(dim|size|width)|d_?[kqv]|d_?(key|value|query)s?",
-    "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count",
+    "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
+    r"|(n|nb|num)_?(tetes|cabezas|cabecas|kopf|koepfe|teste)",
     "depth": r"(n|num|number_of)?_?(enc|dec|encoder|decoder)?_?(layers?|blks?|blocks?)|depth|n|nlayers?"
     r"|stacks?",
     "expansion": r"(forward_|ff_|mlp_|ffn_)?(expansion|ratio|mult|multiplier)(_factor)?",
@@ -107,7 +110,8 @@ _BUILD_ROLES = {
     "shape": r"norm\w*_shape|normalized_shape",
     "batch_first": r"batch_first",
     "flag": r"(is_|use_)?(causal|masked|bias|qkv_bias|norm_first|pre_?norm)|bias|mask",
-    "width": r"\w*(d_?model|dim|dims|embed\w*|emb|hiddens?|width|size|n_?embd|features?|units|channels|d"
+    "width": r"\w*(d_?modell?[oe]?|dim_?modell?[oe]|dim|dims|embed\w*|emb|hiddens?|width|size|n_?embd"
+    r"|features?|units|channels|d"
     r"|d_?hid|inputs?|outputs?|num_hiddens)"
     r"|d|e|dmodel|n_?hid|c_?in",
 }
@@ -145,16 +149,16 @@ _CALL_ROLES = {
     "weights": r"(return|need|output|with|get)_?\w*(att\w*|weights?|scores?|maps?)",
     "average": r"average\w*",
     "causal": r"\w*causal\w*",
-    "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)",
+    "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)|len_\w+|\w+_len",
     "other": r"(additional|prepend|prefix|mem)_\w*mask|\w*kv_mask",
-    "mask": r"\w*(mask|masks|padding|pad|allowed|attn_bias|visible|keep|attend|blocked|ignore)\w*",
+    "mask": r"\w*(mas[kc]|msk|masqu|padding|pad|allowed|attn_bias|visible|keep|attend|blocked|ignore)\w*",
     "state": r"(states?|caches?|past\w*|kv_?caches?|memory_state|layer_past|incremental\w*|present\w*"
     r"|prev\w*)",
     "dropout": r"drop\w*",
     "axis": r"dim|axis",
     "value": r"v|vs|values?|v_?(in|input|x)|x_?v",
     "key": r"k|ks|keys?|k_?(in|input|x)|x_?k|kv",
-    "memory": r"mem\w*|m|enc\w*|encoder\w*|context|annotations|source\w*|cross\w*|y|kv\w*",
+    "memory": r"mem\w*|m|enc\w*|encoder\w*|context|ctx|annotations|source\w*|cross\w*|y|kv\w*",
     "query": r"q|qs|quer(y|ies)|q_?(in|input|x)|x_?q|hidden(_state)?|dec(oder)?_?(hidden|state)\w*|s|s_prev",
     "source": r"src\w*|source\w*|en_\w+",
     "target": r"tgt\w*|trg\w*|target\w*|dec\w*|decoder\w*|labels|targets",

@@ -14,8 +14,9 @@ from limelight.check.subject import Subject
 
 
 def _works(subject: Subject) -> bool:
-    """Whether who may look at whom is asked for, so that nothing should be hidden unasked."""
-    return any(mask.effect and mask.role == "mask" for mask in subject.masks)
+    """Whether who may look at whom can be said, so that nothing should be hidden unasked."""
+    working = [mask for mask in subject.masks if mask.effect and mask.role == "mask" and mask.way]
+    return any("T" in str(mask.way and mask.way.layout) for mask in working)
 
 
 @torch.no_grad()
@@ -29,7 +30,8 @@ def _permutation(subject: Subject) -> Outcome:
         if named or (asked and not _works(subject)):
             return inapplicable("it is causal: positions are told apart")
         if not _works(subject):
-            return warned(
+            say = broken if re.search(r"enc|bert|vit", subject.name, re.IGNORECASE) else warned
+            return say(
                 "nothing is said about who may look at whom",
                 "all positions look at all",
                 "none looks ahead: the future is hidden unasked",
@@ -58,9 +60,30 @@ def _permutation(subject: Subject) -> Outcome:
 
 
 @torch.no_grad()
+def _batch_first(subject: Subject) -> Outcome | None:
+    """`batch_first` is accepted: then it makes a difference."""
+    names = [name for name, role in subject.told_by.items() if role == "batch_first"]
+    if not names or subject.form.time_first:
+        return None
+    try:
+        one, other = (
+            subject.call(subject.model(told={names[0]: first}), subject.case()).out for first in (True, False)
+        )
+    except Exception:  # (T, B, D) does not fit where (B, T, D) does
+        return None
+    if one.shape != other.shape or not torch.allclose(one, other, atol=1e-5):
+        return None
+    return broken(
+        f"{names[0]}=True and {names[0]}=False, the same input",
+        "two answers: the axis of the batch is another one",
+        "the same answer: it is never looked at",
+    )
+
+
+@torch.no_grad()
 def _heads_apart(subject: Subject) -> Outcome:
     """Sequences of a batch know nothing of each other, queries nothing of other queries."""
-    turned = wrong_axis(subject)
+    turned = wrong_axis(subject) or _batch_first(subject)
     if turned is not None:
         return turned
     model, case = subject.model(), subject.case()
@@ -138,7 +161,7 @@ def says_batch_first(subject: Subject) -> bool | None:
 
 @torch.no_grad()
 def _batch_apart(subject: Subject) -> Outcome:
-    turned = wrong_axis(subject)
+    turned = wrong_axis(subject) or _batch_first(subject)
     if turned is not None:
         return turned
     found = _batch_mixed(subject, subject.model(training=subject.is_module), subject.case())
@@ -149,16 +172,45 @@ def _batch_apart(subject: Subject) -> Outcome:
 def _told_apart(subject: Subject) -> Outcome:
     """One token at every place: only positions can make a difference."""
     case = subject.case()
+    unwanted = _without_positions(subject)
+    if unwanted is not None:
+        return unwanted
     if subject.form.inputs != "tokens":
         return inapplicable("it takes vectors: positions are somebody else's")
     same = torch.full_like(case.x, 3)
-    out = subject.call(subject.model(), replace(case, x=same)).out
-    if out.dim() < 3 or changed(out[:, :1], out[:, 1:2]).any():
+    result = subject.call(subject.model(), replace(case, x=same))
+    out = result.out
+    if result.pooled or changed(out[:, :1], out[:, 1:2]).any():
         return KEPT
     return warned(
         f"the same token {same.shape[1]} times",
         "an output for each place",
         f"the same: {numbers(out[0, :2, :2])}",
+    )
+
+
+def _without_positions(subject: Subject) -> Outcome | None:
+    """Where a call can ask for no positions: whether they are left out then."""
+    flags = [
+        p.name
+        for p in subject.parameters
+        if p.default is True and re.fullmatch(r"(add|use|with|include)_?pos\w*", p.name)
+    ]
+    if not flags or is_causal(subject):
+        return None
+    subject.asked = {flags[0]: False}
+    try:
+        model, case, order = subject.model(), subject.case(), torch.tensor([2, 0, 1])
+        before = subject.call(model, case).out
+        moved = subject.call(model, case.each(lambda t: t[:, order])).out
+    finally:
+        subject.asked = {}
+    if torch.allclose(moved, before[:, order], atol=1e-4):
+        return None
+    return broken(
+        f"{flags[0]}=False, and positions in another order",
+        "the same outputs, in that order",
+        "others: positions are added all the same",
     )
 
 

@@ -25,6 +25,7 @@ class Report(Config):
     name: str
     kind: str
     line: int = 0
+    cell: int = 0  # of a notebook, in which the line is counted
     notes: tuple[str, ...] = ()  # how it was called: what was found out by trying
     findings: tuple[Finding, ...] = ()
     trouble: str = ""  # why it could not be checked

@@ -14,12 +14,12 @@ from limelight.check.subject import Subject
 def linear_parts(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Weights and biases of everything but norms and embeddings."""
     skipped = re.compile(r"norm|(^|\.)ln|embed|pos|token|cls", re.IGNORECASE)
-    norms = {id(p) for part in _norms(model) for p in part.parameters()}
+    norms = {id(p) for part in norms_of(model) for p in part.parameters()}
     found = [(name, p) for name, p in model.named_parameters() if id(p) not in norms]
     return [(name, p) for name, p in found if not skipped.search(name)]
 
 
-def _norms(model: nn.Module) -> list[nn.Module]:
+def norms_of(model: nn.Module) -> list[nn.Module]:
     parts = [part for part in model.modules() if "norm" in type(part).__name__.lower()]
     parts = [part for part in parts if any(True for _ in part.parameters(recurse=False))]
     return [part for part in parts if not any(isinstance(inner, (nn.Linear,)) for inner in part.modules())]
@@ -93,7 +93,7 @@ def _normed_stream(subject: Subject, case: Case) -> Outcome:
     """A silenced block that hands on its input normed is post-norm: then it always ends with a norm."""
     silent = subject.model()
     _silenced(silent, "all", widths(subject))
-    if torch.allclose(subject.call(silent, case).out, case.x, atol=1e-3) or not _norms(silent):
+    if torch.allclose(subject.call(silent, case).out, case.x, atol=1e-3) or not norms_of(silent):
         return KEPT
     out = subject.call(subject.model(), case).out
     spread = out.std(-1, correction=0)
@@ -147,7 +147,7 @@ def _norm_count(subject: Subject) -> Outcome:
     if not isinstance(model, nn.Module):
         return inapplicable("it is a function")
     used = _used_norms(subject, model)
-    if not used and not _norms(model):
+    if not used and not norms_of(model):
         seen = [step for step in subject.trace(model, subject.case())[1] if "norm" in step.name]
         if len(seen) >= wanted:
             return KEPT
@@ -165,7 +165,7 @@ def _norm_count(subject: Subject) -> Outcome:
 def _used_norms(subject: Subject, model: nn.Module) -> list[nn.Module]:
     """Those whose weights get a gradient."""
     slopes(subject, model)
-    norms = _norms(model)
+    norms = norms_of(model)
     return [
         n
         for n in norms
@@ -175,7 +175,7 @@ def _used_norms(subject: Subject, model: nn.Module) -> list[nn.Module]:
 
 def _norm_calls(subject: Subject, model: nn.Module) -> int:
     calls = []
-    hooks = [part.register_forward_hook(lambda *_: calls.append(1)) for part in _norms(model)]
+    hooks = [part.register_forward_hook(lambda *_: calls.append(1)) for part in norms_of(model)]
     with torch.no_grad():
         subject.call(model, subject.case())
     for hook in hooks:
@@ -204,7 +204,7 @@ def _normed(
 def _norm_axis(subject: Subject) -> Outcome:
     """What a norm makes of one position does not hang on other positions or sequences."""
     model = subject.model(training=True)
-    norms = _norms(model) if isinstance(model, nn.Module) else []
+    norms = norms_of(model) if isinstance(model, nn.Module) else []
     if not norms:
         return inapplicable("it has no norm with weights")
     for part, given, out in _normed(subject, model, norms):
@@ -225,7 +225,7 @@ def _norm_axis(subject: Subject) -> Outcome:
 def _closing_norm(subject: Subject) -> Outcome:
     """A stack of pre-norm blocks ends with a norm: the sum was never normed."""
     model, case = subject.model(), subject.case()
-    if not case.x.is_floating_point() or not _norms(model):
+    if not case.x.is_floating_point() or not norms_of(model):
         return inapplicable("it takes tokens, or has no norms")
     _silenced(model, "all", widths(subject))
     out = subject.call(model, case).out
@@ -238,7 +238,31 @@ def _closing_norm(subject: Subject) -> Outcome:
     )
 
 
+@torch.no_grad()
+def _closing_residual(subject: Subject) -> Outcome:
+    """A feed-forward network that ends with a norm is a whole sub-layer: norm(x + f(x))."""
+    model, case = subject.model(), subject.case()
+    norms = norms_of(model) if isinstance(model, nn.Module) else []
+    out = subject.call(model, case).out
+    if not any(torch.equal(made, out) for _, _, made in _normed(subject, model, norms)):
+        return inapplicable("it does not end with a norm")
+    _silenced(model, "all", widths(subject))
+    if not torch.allclose(subject.call(model, case).out, subject.call(model, Case(case.x.flip(0))).out):
+        return KEPT
+    return broken(
+        "both layers silenced (weights 0), and two inputs",
+        "norm(x + 0): the input comes through",
+        "the same output for both: x is not added before the norm",
+    )
+
+
 PROMISES = (
+    Promise(
+        "closing-residual",
+        "a sub-layer that ends with a norm adds its input before it",
+        _closing_residual,
+        "norm(x + dropout(f(x)))",
+    ),
     Promise(
         "residual",
         "each sub-layer is added to what it was given",

@@ -1,5 +1,7 @@
 """Promises about images: patches in their order, a class token that is read."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -87,21 +89,35 @@ def _cut(subject: Subject) -> Outcome:
     sizes, model, case = subject.sizes, subject.model(), subject.case()
     width = sizes.channels * sizes.patch**2
     layers = [part for part in model.modules() if isinstance(part, nn.Linear) and part.in_features == width]
-    if not layers:
-        return inapplicable("its patches are embedded by a convolution, or elsewhere")
-    before = _given(subject, model, layers[0], case.x)
-    if before.dim() != 3 or before.shape[1] != sizes.patches:
+    look = partial(_given, subject, model, layers[0]) if layers else partial(_embedded, subject, model)
+    before = look(case.x)
+    if before is None or before.dim() != 3 or before.shape[1] not in (sizes.patches, sizes.patches + 1):
         return inapplicable("its patches are not seen")
+    first = before.shape[1] - sizes.patches
     for number in range(sizes.patches):
-        moved = _with_other_patch(case.x, number, sizes)
-        change = (_given(subject, model, layers[0], moved) - before).abs().amax((0, 2)) > 1e-5
-        if change.nonzero().flatten().tolist() != [number]:
+        after = look(_with_other_patch(case.x, number, sizes))
+        assert after is not None
+        change = (after - before).abs().amax((0, 2)) > 1e-5
+        if change.nonzero().flatten().tolist() != [number + first]:
             return broken(
                 f"patch {number} of an image is changed, row by row from 0 on",
-                f"token {number} changes",
+                f"token {number + first} changes",
                 f"tokens {change.nonzero().flatten().tolist()} change",
             )
     return KEPT
+
+
+def _embedded(subject: Subject, model: nn.Module, images: Tensor) -> Tensor | None:
+    """The tokens that come of a convolution's patches: the first that are as wide as the model."""
+    _, steps = subject.trace(model, Case(images))
+    names = [step.name for step in steps]
+    begin = names.index("convolution") + 1 if "convolution" in names else len(steps)
+    counts = (subject.sizes.patches, subject.sizes.patches + 1)
+    for step in steps[begin:]:
+        shape = step.output.shape
+        if len(shape) == 3 and shape[1] in counts and shape[2] == subject.sizes.width:
+            return step.output
+    return None
 
 
 def _given(subject: Subject, model: nn.Module, layer: nn.Module, images: Tensor) -> Tensor:

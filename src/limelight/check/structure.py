@@ -10,7 +10,7 @@ from torch.nn.parameter import UninitializedParameter
 from limelight.check.cases import Case
 from limelight.check.influence import changed
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable
-from limelight.check.residuals import slopes, widths
+from limelight.check.residuals import norms_of, slopes, widths
 from limelight.check.subject import Subject
 from limelight.check.trace import Step
 
@@ -70,6 +70,10 @@ def _used(subject: Subject) -> Outcome:
     largest = max((float(p.grad.abs().max()) for p in found.values() if p.grad is not None), default=0.0)
     layers = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
     layers |= {id(p) for name, p in found.items() if "proj" in name or "qkv" in name}
+    for part in norms_of(model):
+        if all(p.grad is None for p in part.parameters(recurse=False)):
+            name = next(name for name, one in model.named_modules() if one is part)
+            return broken(f"the gradient of {name}", "not zero: every norm takes part", "none at all")
     for name, p in found.items():
         if p.grad is None or not bool((p.grad.abs() > 1e-6 * largest).any()):
             came = "none at all" if p.grad is None else "zero everywhere"

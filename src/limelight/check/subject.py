@@ -41,6 +41,8 @@ class Subject:
     masks: list[MaskArgument] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     choice: int = 0
+    said: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # masks, as given and as they were
+    asked: dict[str, Any] = field(default_factory=dict)  # arguments of calls, told beside what is usual
 
     @property
     def is_made(self) -> bool:
@@ -149,13 +151,15 @@ class Subject:
         shaped = self._shaped(case.each(torch.clone) if copied else case)
         arguments: dict[str, Any] = {}
         roles = self.roles
-        masks = {mask.name: mask for mask in self.masks if mask.role != "state"}
+        masks = {
+            name: mask for mask in self.masks if mask.role != "state" for name in (mask.name, *mask.along)
+        }
         for parameter in self.parameters:
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             if parameter.name in masks:
-                allowed = (hide or {}).get(parameter.name)
                 mask = masks[parameter.name]
+                allowed = (hide or {}).get(mask.name)
                 if allowed is None and not mask.required:
                     arguments[parameter.name] = (
                         None if parameter.default is parameter.empty else parameter.default
@@ -164,8 +168,12 @@ class Subject:
                 if allowed is None:
                     allowed = everything(self.kind, case, mask)
                 dtype = case.x.dtype if case.x.is_floating_point() else torch.float32
-                said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype)
+                said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype).clone()
                 arguments[parameter.name] = said.to(case.x.device)
+                self.said[parameter.name] = arguments[parameter.name], said.clone()
+                continue
+            if parameter.name in self.asked:
+                arguments[parameter.name] = self.asked[parameter.name]
                 continue
             if carry and roles[parameter.name] == "carry":
                 arguments[parameter.name] = True
@@ -245,6 +253,9 @@ class Subject:
             out = out.transpose(0, 1)
         if self.form.query == "1BD" and out.dim() == 3 and len(out) == 1:
             out = out.transpose(0, 1)
+        if self.kind == "sequence-model" and out.dim() in (1, 2) and len(out) == len(case.x):
+            whole_B1L = out.reshape(len(out), 1, -1)  # one answer for all positions
+            return Result(whole_B1L.expand(-1, case.x.shape[1], -1), weights, state, pooled=True)
         if out.dim() == 2 and case.x.dim() == 3 and len(out) == len(case.x):
             out = out.unsqueeze(1)
         return Result(out, weights, state)
@@ -328,9 +339,10 @@ class Subject:
         asked = [mask for mask in self.masks if mask.name in needed and mask.role != "state"]
         trouble: Exception | None = None
         # Where masks must be given, all that say "everything may be seen" are tried.
-        for ways in [None, *(ways_for("mask", "mask") if asked else [])]:
+        for way in [None, *(ways_for("mask", "mask") if asked else [])]:
             for mask in asked:
-                mask.required, mask.way = ways is not None, ways
+                lengths = way is not None and mask.role == "lengths"
+                mask.required, mask.way = way is not None, Way("lengths", "B") if lengths else way
             try:
                 result = self.call(self.model(), case)
                 self._check_shape(result, case)
@@ -351,8 +363,7 @@ class Subject:
         if self.form.inputs in ("images", "size"):
             return
         out, x = result.out, case.x
-        pooled = self.kind == "sequence-model" and out.dim() == 2
-        if out.dim() < 2 or len(out) != len(x) or (not pooled and out.shape[1] != x.shape[1]):
+        if out.dim() < 2 or out.shape[:2] != x.shape[:2]:
             raise NotUnderstood(f"it gives {tuple(out.shape)} of {tuple(x.shape)}")
 
 

@@ -170,22 +170,24 @@ def _buffer(subject: Subject) -> Outcome:
     return KEPT
 
 
-def _mask_of(subject: Subject, size: int) -> Tensor:
-    """-> (n, n) truth: who may look at whom, in whatever polarity it is said"""
+def _mask_of(
+    subject: Subject, size: int, tokens: Tensor | None = None, told: dict[str, int] | None = None
+) -> Tensor:
+    """-> (n, n), who may look at whom, in whatever polarity it is said; of no padding unless in `tokens`"""
     required = [p for p in subject.parameters if p.default is p.empty]
-    arguments = [size] * len(required)
-    tries: list[list[Any]] = [arguments, [torch.ones(2, size, dtype=torch.long)] * len(required)]
-    tries += [[torch.randn(2, size, 4)] * len(required)]
+    if tokens is None:
+        tokens = torch.ones(2, size, dtype=torch.long)
     trouble: Exception | None = None
-    for one in tries:
+    for one in (size, tokens, torch.randn(2, size, 4)):
+        arguments = [0 if build_role(p.name, is_layerless=True) == "pad" else one for p in required]
         try:
-            found = subject.target(*one)
+            found = subject.target(*arguments, **(told or {}))
         except Exception as error:  # another kind of argument
             trouble = trouble or error
             continue
         found = found[0] if isinstance(found, (tuple, list)) else found
-        if isinstance(found, Tensor) and found.shape[-2:] == (size, size):
-            return found.reshape(-1, size, size)[0]
+        if isinstance(found, Tensor) and found.shape[-2:-1] == (size,) and found.shape[-1] >= size:
+            return found.reshape(-1, *found.shape[-2:])[0]
     raise trouble or ValueError(f"it gives no mask of ({size}, {size})")
 
 
@@ -195,11 +197,11 @@ def _causal_mask(subject: Subject) -> Outcome:
     for bigger in (5, 1):
         _mask_of(subject, bigger)
     shown = torch.ones(size, size, dtype=torch.bool).tril()
-    allowed = mask == 0 if mask.is_floating_point() and bool((mask < 0).any()) else mask.bool()
+    allowed = _truth(mask)
     if mask.is_floating_point() and bool((mask < 0).any()) and bool((mask[~allowed] > -1e3).any()):
         return broken(f"size {size}", "-inf where the future is hidden", numbers(mask))
     if bool((allowed == shown).all()) or bool((allowed == ~shown).all()):
-        return KEPT
+        return _with_past(subject) or _with_padding(subject, hides=not bool(allowed[0, 0])) or KEPT
     words = str(mask.tolist())
     if not bool((allowed != allowed.flatten()[0]).any()):
         return broken(f"size {size}", "the future is hidden, the past is shown", f"all alike: {words}")
@@ -207,6 +209,38 @@ def _causal_mask(subject: Subject) -> Outcome:
     if bool((allowed == strict).all()) or bool((allowed == ~strict).all()):
         return broken(f"size {size}", "each position may look at itself", f"the diagonal is hidden: {words}")
     return broken(f"size {size}", f"row t shows columns 0 to t: {shown.int().tolist()}", words)
+
+
+def _truth(mask: Tensor) -> Tensor:
+    return mask == 0 if mask.is_floating_point() and bool((mask < 0).any()) else mask.bool()
+
+
+def _with_past(subject: Subject) -> Outcome | None:
+    """Positions that come after others, which are in a cache."""
+    for name in [p.name for p in subject.parameters if type(p.default) is int and p.default == 0]:
+        mask = _mask_of(subject, 2, told={name: 3})
+        if mask.shape != (2, 5):
+            continue
+        shown = torch.ones(2, 5, dtype=torch.bool).tril(3)
+        if not bool((_truth(mask) == shown).all()) and not bool((_truth(mask) == ~shown).all()):
+            return broken(
+                f"2 positions after {name}=3 others",
+                f"the first sees columns 0 to 3: {shown.int().tolist()}",
+                str(mask.int().tolist()),
+            )
+    return None
+
+
+def _with_padding(subject: Subject, *, hides: bool) -> Outcome | None:
+    """Where it is told which token is padding: that is hidden, too."""
+    if not any(build_role(p.name, is_layerless=True) == "pad" for p in subject.parameters):
+        return None
+    mask = _truth(_mask_of(subject, 3, torch.tensor([[1, 1, 0]] * 2)))
+    if bool((mask[:, 2] == hides).all()):
+        return None
+    return broken(
+        "tokens 1 1 0, of which 0 is padding", "column 2 is hidden in every row", str(mask.int().tolist())
+    )
 
 
 def _device(subject: Subject) -> Outcome:

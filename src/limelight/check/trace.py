@@ -85,7 +85,7 @@ def attentions(steps: list[Step]) -> list[Attention]:
         elif step.name == "div" and _is_softmax_by_hand(steps[:place], step):
             found.append(_of_softmax(steps, place, None, step.output))
         elif step.name.startswith(FUSED):
-            found.append(_of_fused(step))
+            found.append(_of_fused(steps[:place], step))
     return found
 
 
@@ -149,6 +149,7 @@ def _scale(steps: list[Step], scores: Tensor) -> tuple[float | None, int | None]
         if factor is None:
             continue
         left, right = pair
+        factor *= step.options.get("alpha", 1)
         for operand in (left, right):
             factor *= _scaled_before(steps[:place], operand)
         return factor, int(right.shape[-2] if right.dim() > 1 else right.shape[0])
@@ -198,7 +199,7 @@ def _is_softmax_by_hand(steps: list[Step], step: Step) -> bool:
     return any(past.name in ("exp", "exp_") and same_numbers(past.output, above) for past in steps)
 
 
-def _of_fused(step: Step) -> Attention:
+def _of_fused(steps: list[Step], step: Step) -> Attention:
     """The weights that torch's kernel never writes down."""
     query, key, value = step.inputs[:3]
     names = ("dropout_p", "is_causal", "attn_mask", "scale")
@@ -215,4 +216,6 @@ def _of_fused(step: Step) -> Attention:
         mask = said["attn_mask"]
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     weights = scores.softmax(-1).nan_to_num(0.0).float()
+    for operand in (query, key):
+        scale *= _scaled_before(steps, operand)
     return Attention(_rows(weights), scores.float(), scale, width, step.output)

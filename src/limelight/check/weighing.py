@@ -1,6 +1,7 @@
 """Promises about the weights: how scores are scaled, which axis the softmax has, what rows add up to."""
 
 import math
+import re
 
 import torch
 from torch import Tensor
@@ -179,8 +180,9 @@ def _heads(subject: Subject) -> Outcome:
     if not found:
         return inapplicable(UNSEEN)
     wanted = subject.sizes.batch * subject.sizes.heads
-    counts = {len(one.weights) for one in found}
-    if min(counts) >= wanted:
+    counts = [len(one.weights) for one in found]
+    layers = subject.sizes.depth if "depth" in subject.told_by.values() else 1
+    if min(counts) >= wanted or sum(counts) >= wanted * layers:  # heads may be modules of their own
         return KEPT
     return broken(
         f"{subject.sizes.heads} heads, {subject.sizes.batch} sequences",
@@ -197,6 +199,9 @@ def _output_projection(subject: Subject) -> Outcome:
         return inapplicable(UNSEEN)
     if not same_numbers(result.out, found[-1].mixed):
         return KEPT
+    others = [name for name in subject.namespace if re.search(r"(self|att\w*)output$", name.lower())]
+    if others or subject.name.lower().startswith("bert"):
+        return inapplicable("as in BERT, the output layer of an attention stands in another class")
     return broken(
         "the heads' results side by side, before anything is done with them",
         "one more matrix W_o mixes them: Concat(head_1, …) W_o",

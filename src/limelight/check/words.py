@@ -33,13 +33,15 @@ def show(found: FileReport, console: Console) -> None:
 
 
 def _show_report(file: str, report: Report, console: Console) -> None:
-    where = f"{file}:{report.line}" if report.line else file
+    where = f"{file}, cell {report.cell}" if report.cell else file
+    where = f"{where}:{report.line}" if report.line else where
     console.print(Text.assemble((report.name, "bold"), f"  {report.kind}  ", (where, "dim")))
     for note in report.notes:
         console.print(Text(f"  {note}", style="dim"))
     if report.trouble:
         console.print(Text(f"  not checked: {report.trouble}"))
-        console.print(Text("  Fill in the dots, save it as adapted.py beside the file, and check that:\n"))
+        where = "put it into a cell" if report.cell else "save it as adapted.py beside the file"
+        console.print(Text(f"  Fill in the dots, {where}, and check that:\n"))
         console.print(Text(report.adapter))
         return
     width = max(len(finding.promise) for finding in report.findings)

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.models.blocks import BlocksConfig
 from limelight.models.sizes import Sizes
-from limelight.nn import Dropout, Encoder, EncoderBlock, GridPositions, PatchEmbedding
+from limelight.nn import (
+    Dropout,
+    Encoder,
+    EncoderBlock,
+    GridPositions,
+    MultiHeadAttention,
+    PatchEmbedding,
+)
 
 
 class ViTConfig(BlocksConfig):
@@ -21,6 +28,7 @@ class ViTConfig(BlocksConfig):
     norm: Literal["post", "pre"] = "pre"
     positions: Literal["learned", "sinusoidal"] = "learned"
     pooling: Literal["class-token", "mean"] = "class-token"
+    init: Literal["xavier", "mimetic"] = "xavier"  # of attention; mimetic: see `begin_mimetic`
     patch_dropout: float = Field(0.0, ge=0, lt=1)  # the share of the patches that training does not see
     stochastic_depth: float = Field(0.0, ge=0, lt=1)  # of the last block; less before it, none in the first
 
@@ -29,6 +37,33 @@ class ViTConfig(BlocksConfig):
         if rows % self.patch or columns % self.patch:
             raise wrong("model.patch", self.patch, f"a divisor of the images' {rows} × {columns} pixels")
         return ViT(self, sizes)
+
+
+@torch.no_grad()
+def begin_mimetic(attention: MultiHeadAttention) -> None:
+    """Weights as trained vision models tend to have them (Trockman and Kolter 2023).
+
+    W_q·W_k of each head is near the identity, so that tokens look at those like them, and W_v·W_o near its
+    negative: what such models learn first, they need not learn.
+    """
+    width, size = attention.width, attention.width // attention.heads
+    near = torch.eye(width)
+    for query_KD, key_KD in zip(
+        attention.query.weight.split(size), attention.key.weight.split(size), strict=True
+    ):
+        left_DK, right_KD = _factors(0.7 * torch.randn(width, width) / width**0.5 + 0.7 * near, size)
+        query_KD.copy_(left_DK.T)
+        key_KD.copy_(right_KD)
+    left_DD, right_DD = _factors(0.4 * torch.randn(width, width) / width**0.5 - 0.4 * near, width)
+    attention.value.weight.copy_(left_DD.T)
+    attention.output.weight.copy_(right_DD.T)
+
+
+def _factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """(D, D) -> (D, R), (R, D), whose product is the nearest of that rank, both equally large"""
+    left, sizes, right = torch.linalg.svd(matrix)
+    root_R = sizes[:rank].sqrt()
+    return left[:, :rank] * root_R, root_R.unsqueeze(1) * right[:rank]
 
 
 class ViT(nn.Module):
@@ -50,6 +85,8 @@ class ViT(nn.Module):
         for number, block in enumerate(self._blocks):
             share = config.stochastic_depth * number / max(1, config.depth - 1)
             block.self_residual.skip = block.feedforward_residual.skip = share
+            if config.init == "mimetic":
+                begin_mimetic(block.self_attention)
         self.output = nn.Linear(width, sizes.outputs)
 
     def forward(self, images: Tensor) -> Tensor:

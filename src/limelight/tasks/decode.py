@@ -70,7 +70,7 @@ class Sources:
     end: int
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def decode(model: Writer, sources: Sources, search: Search) -> list[list[Hypothesis]]:
     """For each source the `n_best`, the best first."""
     if search.beam > 1:
