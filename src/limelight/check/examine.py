@@ -17,6 +17,7 @@ from limelight.check.outcome import Outcome, Promise, inapplicable
 from limelight.check.report import Finding, Report
 from limelight.check.subject import Subject
 from limelight.check.tables import is_table, takes_size
+from limelight.check.understanding import understand
 from limelight.errors import unknown, wrong
 
 
@@ -115,7 +116,7 @@ def _understand(subject: Subject) -> None:
     ):
         subject.form = Form("size")
         return
-    subject.understand()
+    understand(subject)
     find_ways(subject)
     if subject.kind == "masked-softmax" and not subject.masks:
         # Its mask may be for scores of several heads.

@@ -1,6 +1,18 @@
 """Which promises each kind of object should keep."""
 
-from limelight.check import causality, manners, masking, order, residuals, seeing, structure, tables, weighing
+from limelight.check import (
+    causality,
+    dropping,
+    manners,
+    masking,
+    order,
+    residuals,
+    seeing,
+    structure,
+    tables,
+    triangles,
+    weighing,
+)
 from limelight.check.outcome import Promise
 
 _ALL = {
@@ -12,6 +24,7 @@ _ALL = {
         *causality.PROMISES,
         *residuals.PROMISES,
         *structure.PROMISES,
+        *dropping.PROMISES,
         *manners.PROMISES,
         *tables.INSIDE,
     )
@@ -47,7 +60,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"causality incremental "
         f"{_DROPOUT} {_MANNERS}"
     ),
-    "causal-mask": tables.CAUSAL,
+    "causal-mask": triangles.CAUSAL,
     "positional-encoding": (
         *tables.POSITIONS,
         *_named(f"{_DROPOUT} in-place edge-shapes dtype-device"),

@@ -1,4 +1,4 @@
-"""Promises about manners: inputs left alone, dropout where it belongs, any shape, precision and device."""
+"""Promises about manners: inputs left alone, any shape, precision and device."""
 
 from typing import Any
 
@@ -40,70 +40,6 @@ def _left_alone(subject: Subject) -> Outcome:
             if given_mask is not None and mask is not None and not torch.equal(given_mask, mask):
                 return broken(f"{name}, before the call and after it", "the same", "it was changed")
     return KEPT
-
-
-def dropouts(subject: Subject) -> list[str]:
-    """Arguments of its constructor that are a rate of dropout."""
-    return [name for name, role in subject.told_by.items() if role == "dropout"]
-
-
-def _twice(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        torch.manual_seed(11)
-        one = subject.call(model, case).out
-        torch.manual_seed(12)
-        return one, subject.call(model, case).out
-
-
-def _called_dropout(subject: Subject) -> Outcome:
-    """Of a function that is handed its dropout with each call: as a rate, or as a layer."""
-    names = [name for name, role in subject.roles.items() if role == "dropout"]
-    if not names or subject.is_module:
-        return inapplicable("it takes no dropout")
-    on = {p.name: True for p in subject.parameters if p.name in ("training", "train", "is_training")}
-    case, ran = subject.case(), False
-    for rate in (0.5, nn.Dropout(0.5)):
-        subject.asked = {names[0]: rate, **on}
-        try:
-            one, other = _twice(subject, subject.model(), case)
-        except Exception:  # the other of the two is meant
-            continue
-        finally:
-            subject.asked = {}
-        ran = True
-        if not torch.equal(one, other):
-            return KEPT
-    if not ran:
-        return inapplicable("its dropout could not be tried")
-    return broken(f"{names[0]}=0.5, the same input twice", "two different outputs", "nothing is dropped")
-
-
-def _drops(subject: Subject) -> Outcome:
-    rates = dropouts(subject)
-    if not rates:
-        return _called_dropout(subject)
-    case = subject.case()
-    for name in rates:
-        one, other = _twice(subject, subject.model(training=True, told={name: 0.5}), case)
-        if torch.equal(one, other):
-            return broken(
-                f"{name}=0.5, in training, the same input twice",
-                "two different outputs",
-                "the same output: nothing is dropped",
-            )
-    return KEPT
-
-
-def _silent(subject: Subject) -> Outcome:
-    case = subject.case()
-    one, other = _twice(subject, subject.model(told=dict.fromkeys(dropouts(subject), 0.5)), case)
-    if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
-        return KEPT
-    return broken(
-        "in evaluation (model.eval()), the same input twice",
-        "the same output",
-        f"{numbers(one.flatten()[:3])} … and {numbers(other.flatten()[:3])} …",
-    )
 
 
 @torch.no_grad()
@@ -216,18 +152,6 @@ PROMISES = (
         "inputs are left as they are",
         _left_alone,
         "+=, masked_fill_ and x[mask] = … write into what the caller still needs",
-    ),
-    Promise(
-        "dropout-train",
-        "dropout is active in training",
-        _drops,
-        "the argument must reach an nn.Dropout, and forward must call it",
-    ),
-    Promise(
-        "dropout-eval",
-        "evaluation is silent: no dropout",
-        _silent,
-        "F.dropout(x, p) is always on: use nn.Dropout, or pass training=self.training",
     ),
     Promise(
         "edge-shapes",

@@ -182,11 +182,20 @@ def _told_apart(subject: Subject) -> Outcome:
     out = result.out
     if result.pooled or changed(out[:, :1], out[:, 1:2]).any():
         return KEPT
-    return warned(
+    say = broken if _has_positions(subject) else warned
+    return say(
         f"the same token {same.shape[1]} times",
         "an output for each place",
         f"the same: {numbers(out[0, :2, :2])}",
     )
+
+
+def _has_positions(subject: Subject) -> bool:
+    """Whether something in it is named for positions, or has as many rows as there may be positions."""
+    model = subject.model()
+    names = [name.lower() for name, _ in (*model.named_modules(), *model.named_buffers())]
+    tables = [p for p in model.parameters() if subject.sizes.longest in p.shape]
+    return bool(tables) or any(re.search(r"pos(?!t)|(^|[._])w?pe$", name) for name in names)
 
 
 def _without_positions(subject: Subject) -> Outcome | None:

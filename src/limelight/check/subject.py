@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limelight.check.build import Builder, CannotBuild, constructor_roles, number_for
-from limelight.check.calls import everything, forms, mask_arguments, roles_of_call
+from limelight.check.build import Builder, constructor_roles, number_for
+from limelight.check.calls import everything, mask_arguments, roles_of_call
 from limelight.check.cases import (
     BARE,
     DECODERS,
@@ -27,7 +26,7 @@ from limelight.check.cases import (
 )
 from limelight.check.sizes import SIZES, Sizes
 from limelight.check.trace import Step, traced
-from limelight.check.ways import Way, ways_for
+from limelight.check.ways import Way
 
 
 @dataclass
@@ -273,99 +272,6 @@ class Subject:
         result, steps = traced(lambda: self.call(model, case, hide))
         return result, steps
 
-    # -- understanding -----------------------------------------------------------------------------------
-
-    def understand(self) -> None:
-        """Finds a form in which it can be called, or says that there is none."""
-        trouble: Exception | None = None
-        try:
-            self.masks = self.mask_arguments()
-            for form in forms(self.kind, has_source=self.has_source):
-                self.form = form
-                for choice, _ in enumerate(self._candidates()):
-                    self.choice = choice
-                    try:
-                        self._try_to_call()
-                    except Exception as error:  # whatever their code raises
-                        trouble = trouble or error
-                    else:
-                        self._find_layout()
-                        return
-        except CannotBuild as error:
-            raise NotUnderstood(f"its constructor could not be called: {error}") from None
-        raise NotUnderstood(f"it could not be called: {_in_words(trouble)}")
-
-    @torch.no_grad()
-    def _find_layout(self) -> None:
-        """Whether it takes (T, B, …): then its first axis is what looks at itself."""
-        if self.form.inputs not in ("vectors", "tokens") or self.form != replace(self.form, query="BTD"):
-            return
-        if self.kind in ("masked-softmax", "feed-forward", *BARE):
-            return
-        over_batch, over_positions = (self._mixes(axis) for axis in (0, 1))
-        if not over_batch or over_positions:
-            return
-        form, self.form = self.form, replace(self.form, time_first=True)
-        try:
-            if not self._mixes(0):
-                self.notes.append("the first axis of its tensors is that of the positions: (T, B, D)")
-                return
-        except Exception:
-            pass
-        self.form = form
-
-    def _mixes(self, axis: int) -> bool:
-        """Whether what stands at one place of an axis changes what comes out at another one."""
-        model, case = self.model(), self.case()
-        x = case.x.clone()
-        first = x.select(axis, 0)
-        if self.kind == "positional-encoding" and x.is_floating_point():
-            out = self.call(model, Case(torch.zeros_like(x))).out
-            return not torch.allclose(out.select(axis, 0), out.select(axis, 1))
-        if x.is_floating_point():
-            first += torch.randn(first.shape)
-        else:
-            first.copy_(1 + first % (self.sizes.vocabulary - 1))
-        before, after = self.call(model, case).out, self.call(model, replace(case, x=x)).out
-        if before.dim() <= axis:
-            return True
-        rest = [t.narrow(axis, 1, t.shape[axis] - 1) for t in (before, after)]
-        return not torch.allclose(rest[0], rest[1], atol=1e-5, equal_nan=True)
-
-    @torch.no_grad()
-    def _try_to_call(self) -> None:
-        case = self.case()
-        needed = [p.name for p in self.parameters if p.default is p.empty]
-        asked = [mask for mask in self.masks if mask.name in needed and mask.role != "state"]
-        trouble: Exception | None = None
-        # Where masks must be given, all that say "everything may be seen" are tried.
-        for way in [None, *(ways_for("mask", "mask") if asked else [])]:
-            for mask in asked:
-                lengths = way is not None and mask.role == "lengths"
-                mask.required, mask.way = way is not None, Way("lengths", "B") if lengths else way
-            try:
-                result = self.call(self.model(), case)
-                self._check_shape(result, case)
-            except Exception as error:  # whatever their code raises
-                trouble = trouble or error
-            else:
-                return
-        assert trouble is not None
-        raise trouble
-
-    def _candidates(self) -> Iterator[Any]:
-        if not self.is_made:
-            yield self.target
-            return
-        yield from Builder(self.namespace).instances(self.target, self.kind, self.sizes)
-
-    def _check_shape(self, result: Result, case: Case) -> None:
-        if self.form.inputs in ("images", "size"):
-            return
-        out, x = result.out, case.x
-        if out.dim() < 2 or out.shape[:2] != x.shape[:2]:
-            raise NotUnderstood(f"it gives {tuple(out.shape)} of {tuple(x.shape)}")
-
 
 _LEAVE = object()
 
@@ -401,9 +307,3 @@ def roughen(model: nn.Module, seed: int) -> None:
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * size * 1.2)
             elif "norm" not in name.lower() and not parameter.any():
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.1)
-
-
-def _in_words(error: Exception | None) -> str:
-    return (
-        "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    )

@@ -1,4 +1,4 @@
-"""Promises about positional encodings and causal masks: numbers that a formula gives."""
+"""Promises about positional encodings: numbers that a formula gives."""
 
 import inspect
 from typing import Any
@@ -170,90 +170,6 @@ def _buffer(subject: Subject) -> Outcome:
     return KEPT
 
 
-def _mask_of(
-    subject: Subject, size: int, tokens: Tensor | None = None, told: dict[str, int] | None = None
-) -> Tensor:
-    """-> (n, n), who may look at whom, in whatever polarity it is said; of no padding unless in `tokens`"""
-    required = [p for p in subject.parameters if p.default is p.empty]
-    if tokens is None:
-        tokens = torch.ones(2, size, dtype=torch.long)
-    trouble: Exception | None = None
-    for one in (size, tokens, torch.randn(2, size, 4)):
-        arguments = [0 if build_role(p.name, is_layerless=True) == "pad" else one for p in required]
-        try:
-            found = subject.target(*arguments, **(told or {}))
-        except Exception as error:  # another kind of argument
-            trouble = trouble or error
-            continue
-        found = found[0] if isinstance(found, (tuple, list)) else found
-        if isinstance(found, Tensor) and found.shape[-2:-1] == (size,) and found.shape[-1] >= size:
-            return found.reshape(-1, *found.shape[-2:])[0]
-    raise trouble or ValueError(f"it gives no mask of ({size}, {size})")
-
-
-def _causal_mask(subject: Subject) -> Outcome:
-    size = 3
-    mask = _mask_of(subject, size)
-    for bigger in (5, 1):
-        _mask_of(subject, bigger)
-    shown = torch.ones(size, size, dtype=torch.bool).tril()
-    allowed = _truth(mask)
-    if mask.is_floating_point() and bool((mask < 0).any()) and bool((mask[~allowed] > -1e3).any()):
-        return broken(f"size {size}", "-inf where the future is hidden", numbers(mask))
-    if bool((allowed == shown).all()) or bool((allowed == ~shown).all()):
-        return _with_past(subject) or _with_padding(subject, hides=not bool(allowed[0, 0])) or KEPT
-    words = str(mask.tolist())
-    if not bool((allowed != allowed.flatten()[0]).any()):
-        return broken(f"size {size}", "the future is hidden, the past is shown", f"all alike: {words}")
-    strict = torch.ones(size, size, dtype=torch.bool).tril(-1)
-    if bool((allowed == strict).all()) or bool((allowed == ~strict).all()):
-        return broken(f"size {size}", "each position may look at itself", f"the diagonal is hidden: {words}")
-    return broken(f"size {size}", f"row t shows columns 0 to t: {shown.int().tolist()}", words)
-
-
-def _truth(mask: Tensor) -> Tensor:
-    return mask == 0 if mask.is_floating_point() and bool((mask < 0).any()) else mask.bool()
-
-
-def _with_past(subject: Subject) -> Outcome | None:
-    """Positions that come after others, which are in a cache."""
-    for name in [p.name for p in subject.parameters if type(p.default) is int and p.default == 0]:
-        mask = _mask_of(subject, 2, told={name: 3})
-        if mask.shape != (2, 5):
-            continue
-        shown = torch.ones(2, 5, dtype=torch.bool).tril(3)
-        if not bool((_truth(mask) == shown).all()) and not bool((_truth(mask) == ~shown).all()):
-            return broken(
-                f"2 positions after {name}=3 others",
-                f"the first sees columns 0 to 3: {shown.int().tolist()}",
-                str(mask.int().tolist()),
-            )
-    return None
-
-
-def _with_padding(subject: Subject, *, hides: bool) -> Outcome | None:
-    """Where it is told which token is padding: that is hidden, too."""
-    if not any(build_role(p.name, is_layerless=True) == "pad" for p in subject.parameters):
-        return None
-    mask = _truth(_mask_of(subject, 3, torch.tensor([[1, 1, 0]] * 2)))
-    if bool((mask[:, 2] == hides).all()):
-        return None
-    return broken(
-        "tokens 1 1 0, of which 0 is padding", "column 2 is hidden in every row", str(mask.int().tolist())
-    )
-
-
-def _device(subject: Subject) -> Outcome:
-    if "device" not in [p.name for p in subject.parameters]:
-        return inapplicable("it takes no device")
-    made = subject.target(
-        *[3 for p in subject.parameters if p.default is p.empty and p.name != "device"], device="meta"
-    )
-    if made.device.type == "meta":
-        return KEPT
-    return broken('device="meta"', "a mask on that device", f"one on {made.device}")
-
-
 def _table_type(subject: Subject) -> Outcome:
     if not is_table(subject) or "dtype" not in [p.name for p in subject.parameters]:
         return inapplicable("it is asked for no type")
@@ -321,18 +237,6 @@ POSITIONS = (
 )
 
 TYPED = (Promise("table-type", "a table has the type that was asked for", _table_type, "pass the type on"),)
-
-CAUSAL = (
-    Promise(
-        "causality",
-        "each position may look at itself and what came before it, and at nothing later",
-        _causal_mask,
-        "torch.tril(ones) shows the past; torch.triu(ones, diagonal=1) is the future, without the diagonal",
-    ),
-    Promise(
-        "dtype-device", "the mask is made where it was asked for", _device, "pass the device on to torch.ones"
-    ),
-)
 
 INSIDE = (
     Promise(
