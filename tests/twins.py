@@ -292,6 +292,7 @@ UVA = [
     *_of(
         "uva_way",
         "TransformerPredictor",
+        ("positions-differ", "if add_positional_encoding:", "if True:"),
         ("mask-has-effect", "x = self.transformer(x, mask=mask)", "x = self.transformer(x)"),
         (
             "dropout-train",
@@ -670,4 +671,66 @@ PLAIN = [
     ),
 ]
 
-TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN]
+PUBLIC = [
+    *_of(
+        "public_way",
+        "sdp_attention",
+        ("causality", "triu(diagonal=1)", "triu(diagonal=2)"),
+        ("causality", "if is_causal:", "if is_causal and training:"),
+        ("dropout-train", "F.dropout(weights, dropout_p, training)", "weights"),
+        ("dropout-eval", "F.dropout(weights, dropout_p, training)", "F.dropout(weights, dropout_p)"),
+        ("dtype-device", "query.new_zeros(length, size)", "torch.zeros(length, size)"),
+    ),
+    *_of("public_way", "causal_mask", ("causality", ".unsqueeze(1) + past_len", ".unsqueeze(1)")),
+    *_of("public_way", "make_std_mask", ("causality", "tgt != pad", "tgt == pad")),
+    *_of(
+        "public_way",
+        "MultiHead",
+        ("in-place", "msk.bool()", "msk.logical_not_().logical_not()"),
+        ("scale", "self.key.out_features**-0.5", "x.shape[-1] ** -0.5"),
+    ),
+    *_of(
+        "public_way",
+        "BatchedAttention",
+        ("heads-mix-positions", "= num_heads, batch_first", "= num_heads, True"),
+        ("scale", "F.scaled_dot_product_attention(q, k, v)", "F.scaled_dot_product_attention(q / 2, k, v)"),
+    ),
+    *_of(
+        "public_way",
+        "CachedCausalAttention",
+        ("incremental", '["k"], k], 2)', '["k"], k.flip(1)], 2)'),
+        ("causality", ".tril(k.shape[2] - length)", ".tril(k.shape[2] - length + 1)"),
+    ),
+    *_of(
+        "public_way",
+        "PositionwiseFeedForward",
+        ("closing-residual", "self.layer_norm(x + residual)", "self.layer_norm(x)"),
+        ("projection-unused", "self.layer_norm(x + residual)", "x + residual"),
+    ),
+    *_of(
+        "public_way",
+        "EncoderLayer",
+        ("residual", "enc_input + self.dropout(mixed)", "self.dropout(mixed)"),
+    ),
+    *_of(
+        "public_way",
+        "TextClassifier",
+        ("masked-values-leak", "x = x.masked_fill(pad.unsqueeze(-1), 0.0)", "pass"),
+        ("edge-shapes", ".squeeze(1)", ".squeeze()"),
+        ("positions-differ", "self.tok(tokens) + self.pos(steps)", "self.tok(tokens) + self.pos(steps[-1:])"),
+    ),
+    *_of(
+        "public_way",
+        "Seq2SeqTransformer",
+        ("cross-padding", "            memory_key_padding_mask,\n", "            None,\n"),
+        ("causality", "            tgt_mask,\n", "            None,\n"),
+    ),
+    *_of(
+        "public_way",
+        "PatchEmbedding",
+        ("patch-order", "self.rows, self.columns = height", "self.columns, self.rows = height"),
+        ("patch-order", "cut.permute(0, 2, 4, 3, 5, 1)", "cut.permute(0, 4, 2, 3, 5, 1)"),
+    ),
+]
+
+TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN, *PUBLIC]

@@ -113,6 +113,8 @@ class Builder:
                 return [part]
             return [] if has_default else [sizes.width]
         if role in ("image", "patch"):
+            if role == "image" and sizes.image[0] != sizes.image[1]:
+                return [sizes.image]
             side = sizes.image[0] if role == "image" else sizes.patch
             if isinstance(parameter.default, int):
                 return [side]
@@ -195,9 +197,14 @@ class Builder:
 
 def roles_of(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
     """What each argument of a constructor is for, seen together: beside a width, `hidden_dim` is another."""
-    names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    roles = {name: build_role(name, is_layerless=kind in NO_LAYERS) for name in names}
-    if kind not in NO_HIDDEN:
+    named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    names = [p.name for p in named]
+    # What is a number unless told is no layer.
+    roles = {
+        p.name: build_role(p.name, is_layerless=kind in NO_LAYERS or isinstance(p.default, int | float))
+        for p in named
+    }
+    if kind not in NO_HIDDEN and "hidden" not in roles.values():
         others = [name for name in names if roles[name] == "width" and not HIDDEN_NAME.fullmatch(name)]
         for name in names:
             if roles[name] == "width" and HIDDEN_NAME.fullmatch(name) and others:

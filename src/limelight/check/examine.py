@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
@@ -99,6 +100,12 @@ def _line(thing: Any) -> int:
 
 def examine(target: Any, name: str, kind: str, namespace: dict[str, Any] | None = None) -> Report:
     torch.backends.mha.set_fastpath_enabled(False)  # so that what torch's own layers compute can be seen
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where warnings are errors, theirs would be ours
+        return _examined(target, name, kind, namespace)
+
+
+def _examined(target: Any, name: str, kind: str, namespace: dict[str, Any] | None) -> Report:
     subject = Subject(target, name, kind, namespace or {})
     line = _line(target)
     try:

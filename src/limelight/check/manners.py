@@ -112,8 +112,17 @@ def _half(subject: Subject) -> Outcome:
 @torch.no_grad()
 def _follows(subject: Subject) -> Outcome:
     """Single precision stays single, double stays double; moved to another device, nothing stays behind."""
-    model, case = subject.model(), subject.case()
+    case = subject.case()
     hide = _hidden(subject, case)
+    for said in ({}, hide) if hide else ({},):
+        found = _follows_under(subject, case, said)
+        if found is not None:
+            return found
+    return KEPT
+
+
+def _follows_under(subject: Subject, case: Case, hide: dict[str, Tensor]) -> Outcome | None:
+    model = subject.model()
     single = subject.call(model, case, hide).out
     if single.dtype in (torch.float64, torch.float16, torch.bfloat16):
         return broken(
@@ -127,7 +136,7 @@ def _follows(subject: Subject) -> Outcome:
     except RuntimeError as error:
         if "dtype" in str(error) or "type" in str(error):
             return broken("float64 weights and inputs", "an output", str(error).splitlines()[0])
-        return inapplicable("it could not be tried in float64")
+        return None
     if out.is_floating_point() and out.dtype != torch.float64:
         return broken(
             "float64 weights and inputs", "float64 comes out", str(out.dtype).removeprefix("torch.")
@@ -143,7 +152,7 @@ def _follows(subject: Subject) -> Outcome:
             )
     except Exception:
         pass
-    return KEPT
+    return None
 
 
 PROMISES = (

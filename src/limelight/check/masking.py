@@ -267,6 +267,8 @@ def _padding(subject: Subject) -> Outcome:
     told = [name for name, role in subject.told_by.items() if role == "pad"]
     if not told or subject.form.inputs != "tokens":
         return inapplicable("it is not told which token is padding")
+    if subject.masks:
+        return inapplicable("its masks say what is padding")
     model, case = subject.model(), subject.case()
     looked_at = case.x if case.source is None else case.source
     more = torch.cat([looked_at, torch.zeros_like(looked_at[:, :2])], 1)

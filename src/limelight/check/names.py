@@ -38,7 +38,7 @@ _KIND_NAMES = {
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
     "decoder-block": r"dec(oder)?(block|layer|blk)",
-    "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|gptlayer|vitlayer"
+    "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
     r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
     "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
     "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
@@ -68,7 +68,9 @@ def kind_of_name(name: str, *, is_class: bool) -> str | None:
         return "sequence-model"
     if not is_class and re.search(r"^(make|build|create|get)(model|transformer|gpt)", plain):
         return "sequence-model"
-    if not is_class and re.search(r"attention|attend", plain):
+    if not is_class and "softmax" in plain:
+        return "masked-softmax"
+    if not is_class and re.search(r"attention|attend|att?n", plain):
         return "scaled-dot-product"
     if not is_class and "mask" in plain and re.search(r"make|get|create|build|gen", plain):
         return "causal-mask"
@@ -89,7 +91,7 @@ _BUILD_ROLES = {
     r"|dim_?(ff|feedforward|mlp)"
     r"|feed_?forward(_dim|_size|_hidden)?|d_?inner\w*|inner_?(dim|size)|intermediate_?(size|dim)"
     r"|hidden_features|n_?inner"
-    r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units",
+    r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp",
     "pad": r"(src_|tgt_|trg_|source_|target_)?pad(ding)?(_idx|_id|_index|_token|_token_id)?",
     "vocabulary": r"(src|tgt|trg|source|target|input|output|enc|dec|n)?_?(vocab\w*|n_?tokens?|tokens"
     r"|num_embeddings|num_tokens)"

@@ -10,6 +10,7 @@ from limelight.check.cases import DECODERS, Case
 from limelight.check.causality import CAUSAL_NAME, CAUSAL_WORD, is_causal
 from limelight.check.influence import changed
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
+from limelight.check.residuals import OF_POSITIONS
 from limelight.check.subject import Subject
 
 
@@ -180,7 +181,9 @@ def _told_apart(subject: Subject) -> Outcome:
     same = torch.full_like(case.x, 3)
     result = subject.call(subject.model(), replace(case, x=same))
     out = result.out
-    if result.pooled or changed(out[:, :1], out[:, 1:2]).any():
+    if result.pooled:
+        return _order_matters(subject, case)
+    if changed(out[:, :1], out[:, 1:2]).any():
         return KEPT
     say = broken if _has_positions(subject) else warned
     return say(
@@ -190,12 +193,21 @@ def _told_apart(subject: Subject) -> Outcome:
     )
 
 
+def _order_matters(subject: Subject, case: Case) -> Outcome:
+    """Of one answer for all positions: whether it changes with their order."""
+    model = subject.model()
+    turned = subject.call(model, replace(case, x=case.x.flip(1))).out
+    if changed(subject.call(model, case).out, turned).any() or not _has_positions(subject):
+        return KEPT
+    return broken("tokens in the opposite order", "another answer", "the same: positions are not told apart")
+
+
 def _has_positions(subject: Subject) -> bool:
     """Whether something in it is named for positions, or has as many rows as there may be positions."""
     model = subject.model()
     names = [name.lower() for name, _ in (*model.named_modules(), *model.named_buffers())]
     tables = [p for p in model.parameters() if subject.sizes.longest in p.shape]
-    return bool(tables) or any(re.search(r"pos(?!t)|(^|[._])w?pe$", name) for name in names)
+    return bool(tables) or any(re.search(rf"{OF_POSITIONS}|(^|[._])w?pe$", name) for name in names)
 
 
 def _without_positions(subject: Subject) -> Outcome | None:

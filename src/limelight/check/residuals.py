@@ -10,10 +10,12 @@ from limelight.check.influence import changed
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
 from limelight.check.subject import Subject
 
+OF_POSITIONS = r"pos(?!t|\w*(ff|feed|wise))"  # a position-wise network has nothing to do with positions
+
 
 def linear_parts(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Weights and biases of everything but norms and embeddings."""
-    skipped = re.compile(r"norm|(^|\.)ln|embed|pos|token|cls", re.IGNORECASE)
+    skipped = re.compile(rf"norm|(^|\.)ln|embed|{OF_POSITIONS}|token|cls", re.IGNORECASE)
     norms = {id(p) for part in norms_of(model) for p in part.parameters()}
     found = [(name, p) for name, p in model.named_parameters() if id(p) not in norms]
     return [(name, p) for name, p in found if not skipped.search(name)]

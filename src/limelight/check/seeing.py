@@ -1,11 +1,13 @@
 """Promises about images: patches in their order, a class token that is read."""
 
+import re
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from limelight.check.cases import Case
+from limelight.check.order import source_of
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
 from limelight.check.residuals import linear_parts
 from limelight.check.sizes import Sizes
@@ -16,10 +18,15 @@ from limelight.check.subject import Subject
 def _patch_order(subject: Subject) -> Outcome:
     """Change one patch of the image, and see which token changes."""
     found = _ordered(subject, subject.sizes)
-    if found.verdict != "pass" or subject.is_module:
+    if found.verdict != "pass" or (subject.is_module and not re.search(r"tuple|pair", source_of(subject))):
         return found
-    # A function takes images of any shape: one that is not square tells rows from columns.
+    # A function takes images of any shape, and so does a class that takes pairs: one that is not square tells
+    # rows from columns.
     wide = subject.sizes.but(image=(subject.sizes.image[0], subject.sizes.image[1] + subject.sizes.patch))
+    try:
+        subject.model(image=wide.image)
+    except Exception:  # its constructor takes no pairs after all
+        return found
     try:
         return _ordered(subject, wide)
     except Exception as error:
@@ -27,7 +34,7 @@ def _patch_order(subject: Subject) -> Outcome:
 
 
 def _ordered(subject: Subject, sizes: Sizes) -> Outcome:
-    model, case = subject.model(), subject.case(image=sizes.image)
+    model, case = subject.model(image=sizes.image), subject.case(image=sizes.image)
     before = subject.call(model, case).out
     rows, columns = (side // sizes.patch for side in sizes.image)
     if before.dim() != 3:

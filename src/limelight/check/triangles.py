@@ -1,5 +1,7 @@
 """Promises about functions that make a causal mask."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ def _mask_of(
         tokens = torch.ones(2, size, dtype=torch.long)
     trouble: Exception | None = None
     for one in (size, tokens, torch.randn(2, size, 4)):
-        arguments = [0 if build_role(p.name, is_layerless=True) == "pad" else one for p in required]
+        arguments = [_asked(p.name, one, size) for p in required]
         try:
             found = subject.target(*arguments, **(told or {}))
         except Exception as error:  # another kind of argument
@@ -27,6 +29,17 @@ def _mask_of(
         if isinstance(found, Tensor) and found.shape[-2:-1] == (size,) and found.shape[-1] >= size:
             return found.reshape(-1, *found.shape[-2:])[0]
     raise trouble or ValueError(f"it gives no mask of ({size}, {size})")
+
+
+def _asked(name: str, one: int | Tensor, size: int) -> Any:
+    """What a required argument is given; whatever its name does not tell is `one`."""
+    if build_role(name, is_layerless=True) == "pad":
+        return 0
+    if "dtype" in name:
+        return torch.float32
+    if "device" in name:
+        return torch.device("cpu")
+    return (2, size) if "shape" in name else one
 
 
 def _causal_mask(subject: Subject) -> Outcome:
@@ -84,9 +97,8 @@ def _with_padding(subject: Subject, *, hides: bool) -> Outcome | None:
 def _device(subject: Subject) -> Outcome:
     if "device" not in [p.name for p in subject.parameters]:
         return inapplicable("it takes no device")
-    made = subject.target(
-        *[3 for p in subject.parameters if p.default is p.empty and p.name != "device"], device="meta"
-    )
+    required = [p.name for p in subject.parameters if p.default is p.empty and p.name != "device"]
+    made = subject.target(*[_asked(name, 3, 3) for name in required], device="meta")
     if made.device.type == "meta":
         return KEPT
     return broken('device="meta"', "a mask on that device", f"one on {made.device}")
