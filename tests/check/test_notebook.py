@@ -58,7 +58,8 @@ def places(found: FileReport) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize(("scale", "promises"), [(RIGHT, []), ("q.shape[-1]", ["scale"])])
 def test_what_a_notebook_defines_is_checked(tmp_path: Path, scale: str, promises: list[str]) -> None:
-    training = "while True:\n    train(MultiheadAttention(8, 8, 2))"
+    training = "def plot_attention(maps):\n    plt.imshow(maps)\n\n"
+    training += "while True:\n    train(MultiheadAttention(8, 8, 2))"
     path = notebook(tmp_path, IMPORTS, ATTENTION.format(scale=scale), training, HEADS)
     (found,) = check_files(str(tmp_path))
     assert found == check_file(path)

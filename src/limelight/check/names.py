@@ -48,8 +48,14 @@ _KIND_NAMES = {
 }
 
 
+# What functions do that are no part of a model, whatever they do it with.
+_DOING = r"(plot|show|draw|vis|display|print|train|fit|test|eval|run|check|compare|save|load|log|demo|main)"
+
+
 def kind_of_name(name: str, *, is_class: bool) -> str | None:
     plain = name.replace("_", "").lower()
+    if not is_class and re.match(_DOING, plain):
+        return None
     for kind, pattern in _KIND_NAMES.items():
         if not re.search(pattern, plain):
             continue

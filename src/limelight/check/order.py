@@ -16,8 +16,8 @@ from limelight.check.subject import Subject
 
 def _works(subject: Subject) -> bool:
     """Whether who may look at whom can be said, so that nothing should be hidden unasked."""
-    working = [mask for mask in subject.masks if mask.effect and mask.role == "mask" and mask.way]
-    return any("T" in str(mask.way and mask.way.layout) for mask in working)
+    ways = [mask.way for mask in subject.masks if mask.effect and mask.role == "mask"]
+    return any(way is not None and "T" in way.layout for way in ways)
 
 
 @torch.no_grad()

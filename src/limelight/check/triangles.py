@@ -69,11 +69,14 @@ def _truth(mask: Tensor) -> Tensor:
 def _with_past(subject: Subject) -> Outcome | None:
     """Positions that come after others, which are in a cache."""
     for name in [p.name for p in subject.parameters if type(p.default) is int and p.default == 0]:
-        mask = _mask_of(subject, 2, told={name: 3})
+        try:
+            mask = _truth(_mask_of(subject, 2, told={name: 3}))
+        except Exception:  # it means something else
+            continue
         if mask.shape != (2, 5):
             continue
         shown = torch.ones(2, 5, dtype=torch.bool).tril(3)
-        if not bool((_truth(mask) == shown).all()) and not bool((_truth(mask) == ~shown).all()):
+        if not torch.equal(mask, shown) and not torch.equal(mask, ~shown):
             return broken(
                 f"2 positions after {name}=3 others",
                 f"the first sees columns 0 to 3: {shown.int().tolist()}",
