@@ -375,8 +375,14 @@ def check_runs_no_data(code: str) -> None:
             assert ast.unparse(node.value) == "False"
 
 
+THEIR_CODE = "check/notebook.py"  # which is to be run, in the process that is kept for it
+
+
 def test_no_source_runs_what_a_file_says() -> None:
-    for path in Path(limelight.__file__).parent.rglob("*.py"):
+    paths = list(Path(limelight.__file__).parent.rglob("*.py"))
+    others = [path for path in paths if not path.as_posix().endswith(THEIR_CODE)]
+    assert len(others) == len(paths) - 1
+    for path in others:
         check_runs_no_data(path.read_text())
     for code in (
         "import pickle",
