@@ -144,7 +144,7 @@ class Builder:
             assert isinstance(found, type)
             try:
                 made = _filled(found, next(self._arguments(found, kind, sizes)), kind, sizes)
-            except Exception:
+            except Exception:  # one that is not made of sizes
                 continue
             for name, value in told.items():
                 object.__setattr__(made, name, value)

@@ -62,13 +62,11 @@ def _on_demand(subject: Subject) -> Outcome | None:
     case = subject.case(keys=subject.sizes.queries)
     if not flags or case.x.dim() != 3 or subject.form.query != "BTD" or subject.form.heads_axis:
         return None
-    subject.asked = {flags[0]: True}
     try:
-        seen = influence(subject, subject.model(), case)
+        with subject.asking(**{flags[0]: True}):
+            seen = influence(subject, subject.model(), case)
     except Exception:  # their code refuses it here
         return None
-    finally:
-        subject.asked = {}
     past_ones = torch.ones(seen.shape[1:], dtype=torch.bool).tril()
     wrong = (seen != past_ones) & (seen | (case.source is not None))
     if not wrong.any():

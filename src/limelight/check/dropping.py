@@ -35,13 +35,11 @@ def _called_dropout(subject: Subject) -> Outcome:
         return inapplicable("it takes no dropout")
     case, ran = subject.case(), False
     for rate in (0.5, nn.Dropout(0.5)):
-        subject.asked = {names[0]: rate, **dict.fromkeys(_flags(subject), True)}
         try:
-            one, other = _twice(subject, subject.model(), case)
+            with subject.asking(**{names[0]: rate}, **dict.fromkeys(_flags(subject), True)):
+                one, other = _twice(subject, subject.model(), case)
         except Exception:  # the other of the two is meant
             continue
-        finally:
-            subject.asked = {}
         ran = True
         if not torch.equal(one, other):
             return KEPT
@@ -68,13 +66,12 @@ def _drops(subject: Subject) -> Outcome:
 
 def _silent(subject: Subject) -> Outcome:
     case = subject.case()
-    rates = [p.name for p in subject.parameters if subject.roles.get(p.name) == "dropout" and p.default == 0]
+    told: dict[str, Any] = {}
     if not subject.is_module and _flags(subject):
-        subject.asked = dict.fromkeys(rates, 0.5) | dict.fromkeys(_flags(subject), False)
-    try:
+        rates = [p.name for p in subject.parameters if p.default == 0 and subject.roles[p.name] == "dropout"]
+        told = dict.fromkeys(rates, 0.5) | dict.fromkeys(_flags(subject), False)
+    with subject.asking(**told):
         one, other = _twice(subject, subject.model(told=dict.fromkeys(dropouts(subject), 0.5)), case)
-    finally:
-        subject.asked = {}
     if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
         return KEPT
     return broken(

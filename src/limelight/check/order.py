@@ -219,13 +219,10 @@ def _without_positions(subject: Subject) -> Outcome | None:
     ]
     if not flags or is_causal(subject):
         return None
-    subject.asked = {flags[0]: False}
-    try:
-        model, case, order = subject.model(), subject.case(), torch.tensor([2, 0, 1])
+    model, case, order = subject.model(), subject.case(), torch.tensor([2, 0, 1])
+    with subject.asking(**{flags[0]: False}):
         before = subject.call(model, case).out
         moved = subject.call(model, case.each(lambda t: t[:, order])).out
-    finally:
-        subject.asked = {}
     if torch.allclose(moved, before[:, order], atol=1e-4):
         return None
     return broken(

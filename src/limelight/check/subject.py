@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -157,19 +158,7 @@ class Subject:
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             if parameter.name in masks:
-                mask = masks[parameter.name]
-                allowed = (hide or {}).get(mask.name)
-                if allowed is None and not mask.required:
-                    arguments[parameter.name] = (
-                        None if parameter.default is parameter.empty else parameter.default
-                    )
-                    continue
-                if allowed is None:
-                    allowed = everything(self.kind, case, mask)
-                dtype = case.x.dtype if case.x.is_floating_point() else torch.float32
-                said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype).clone()
-                arguments[parameter.name] = said.to(case.x.device)
-                self.said[parameter.name] = arguments[parameter.name], said.clone()
+                arguments[parameter.name] = self._mask(parameter, masks[parameter.name], case, hide or {})
                 continue
             if parameter.name in self.asked:
                 arguments[parameter.name] = self.asked[parameter.name]
@@ -189,6 +178,30 @@ class Subject:
             if p.kind == p.POSITIONAL_ONLY and p.name in arguments
         ]
         return self._result(model(*positional, **arguments), case)
+
+    def _mask(
+        self, parameter: inspect.Parameter, mask: MaskArgument, case: Case, hide: dict[str, Tensor]
+    ) -> Any:
+        """What a mask argument is given: its default, where nothing is hidden by it and it need not be."""
+        allowed = hide.get(mask.name)
+        if allowed is None and not mask.required:
+            return None if parameter.default is parameter.empty else parameter.default
+        if allowed is None:
+            allowed = everything(self.kind, case, mask)
+        dtype = case.x.dtype if case.x.is_floating_point() else torch.float32
+        said = (mask.way or Way("bool+", "BTS")).say(allowed, dtype).clone()
+        given = said.to(case.x.device)
+        self.said[parameter.name] = given, said.clone()
+        return given
+
+    @contextmanager
+    def asking(self, **told: Any) -> Iterator[None]:
+        """As long as the context is open, calls are told this, too."""
+        self.asked = told
+        try:
+            yield
+        finally:
+            self.asked = {}
 
     def _argument(
         self,

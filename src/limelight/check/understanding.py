@@ -49,7 +49,7 @@ def _find_layout(subject: Subject) -> None:
         if not _mixes(subject, 0):
             subject.notes.append("the first axis of its tensors is that of the positions: (T, B, D)")
             return
-    except Exception:
+    except Exception:  # the other axis does not fit
         pass
     subject.form = form
 
