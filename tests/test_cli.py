@@ -120,7 +120,7 @@ def test_evaluate_says_what_the_report_says(trained: Path) -> None:
         (["train", "reverse", "--set", "model.heds=2"], "did you mean 'model.heads'?"),
         (
             ["train", "reverse", "--set", "train.epochs=0"],
-            "train.epochs is 0; allowed: greater than or equal to 1",
+            "train.epochs is 0; allowed: greater than 0",
         ),
         (["train", "reverse", "--set", "nonsense"], "allowed: KEY=VALUE"),
         (["train", "reverse", "--data", "my.csv"], "leave out --data"),

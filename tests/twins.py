@@ -733,4 +733,85 @@ PUBLIC = [
     ),
 ]
 
-TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN, *PUBLIC]
+COURSE = [
+    *_of("course_way", "look_ahead", ("dtype-device", ", device=x.device", "")),
+    *_of("course_way", "causal_mask", ("causality", ".tril(kv_len - q_len)", ".tril()")),
+    *_of(
+        "course_way",
+        "BahdanauAttention",
+        ("edge-shapes", ".squeeze(-1)", ".squeeze()"),
+        ("mask-has-effect", "mask == 0", "mask == 2"),
+        (
+            "query-matters",
+            "torch.tanh((s @ self.W).unsqueeze(1) + h @ self.U)",
+            "((s @ self.W).unsqueeze(1) + h @ self.U)",
+        ),
+    ),
+    *_of(
+        "course_way",
+        "StepAttention",
+        ("softmax-axis", "F.softmax(e, dim=1)", "F.softmax(e, dim=0)"),
+        ("masked-weight", "torch.finfo(e.dtype).min", "0.0", "class StepAttention"),
+    ),
+    *_of(
+        "course_way",
+        "RecurrentDecoder",
+        ("cross-padding", "self.attention(hidden, enc_out, mask)", "self.attention(hidden, enc_out)"),
+        ("projection-unused", "torch.cat([word, context], dim=1)", "torch.cat([word, context * 0], dim=1)"),
+    ),
+    *_of(
+        "course_way",
+        "BlocDecodeur",
+        (
+            "residual",
+            "self.n2(y + self.croisee(y, memoire, memoire))",
+            "self.n2(self.croisee(y, memoire, memoire))",
+        ),
+        ("norms", "return self.n3(", "return self.n2("),
+        ("nonlinearity", "nn.ReLU()", "nn.Identity()"),
+        (
+            "hidden-width",
+            "nn.Linear(d, pf_dim), nn.ReLU(), nn.Linear(pf_dim, d)",
+            "nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, d)",
+        ),
+    ),
+    *_of(
+        "course_way",
+        "SpeechFeedForward",
+        ("nonlinearity", "self.act(h)", "h"),
+        ("position-wise", "self.shrink(self.act(h))", "self.shrink(self.act(h + h.roll(1, 1)))"),
+    ),
+    *_of(
+        "course_way", "GatedFeedForward", ("hidden-width", "hidden = cfg.hidden_dim", "hidden = 4 * cfg.dim")
+    ),
+    *_of("course_way", "LearnedPos", ("edge-shapes", "[: x.size(1)]", "")),
+    *_of(
+        "course_way",
+        "GPTLayer",
+        ("incremental", "torch.cat([kv[1], v], dim=2)", "torch.cat([v, kv[1]], dim=2)"),
+        ("causality", "attn_mask=shown", "attn_mask=None"),
+    ),
+    *_of(
+        "course_way",
+        "CharModel",
+        ("causality", "hide = True", "hide = targets is not None"),
+        ("incremental", "start = caches[0]", "start = 0 and caches[0]"),
+        ("depth", "range(cfg.n_layers)", "range(2)"),
+    ),
+    *_of(
+        "course_way",
+        "SeriesEncoder",
+        ("mask-has-effect", "src_key_padding_mask=missing", "src_key_padding_mask=None"),
+        ("depth", "range(cfg.n_layers)", "range(2)"),
+    ),
+    *_of(
+        "course_way", "SatzKlassifikator", ("padding", "x = x.masked_fill(leer.unsqueeze(-1), 0.0)", "pass")
+    ),
+    *_of(
+        "course_way",
+        "Patchify",
+        ("patch-order", "x.permute(0, 2, 4, 1, 3, 5)", "x.permute(0, 4, 2, 1, 3, 5)"),
+    ),
+]
+
+TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN, *PUBLIC, *COURSE]

@@ -100,6 +100,13 @@ def test_the_best_weights_are_kept_and_the_journal_says_which(tmp_path: Path) ->
     assert saved.progress["step"] == progress.best_step
 
 
+@pytest.mark.parametrize(("epochs", "steps"), [(0.4, 6), (1.6, 24), (2, 30), (1e-9, 1)])
+def test_epochs_need_not_be_whole(tmp_path: Path, epochs: float, steps: int) -> None:
+    progress = fit(tmp_path, **{"train.epochs": epochs})
+    assert progress is not None
+    assert (progress.step, progress.evaluated) == (steps, steps)
+
+
 def test_a_run_ends_when_nothing_gets_better(tmp_path: Path) -> None:
     progress = fit(tmp_path, **{"train.rate": 1e-9, "train.patience": 2})
     assert progress is not None

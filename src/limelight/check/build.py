@@ -1,8 +1,6 @@
 """Makes an object of someone's class: each argument gets what its name asks for."""
 
-import dataclasses
 import inspect
-import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,10 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from limelight.check.cases import IMAGES
 from limelight.check.names import build_role, kind_of_name
+from limelight.check.settings import HIDDEN_NAME, Settings, Watched, filled, number_of
 from limelight.check.sizes import Sizes
 
-HIDDEN_NAME = re.compile(r"(n|num|d|dim)?_?hid(den)?s?(_?(dim|size|units|features|channels))?", re.IGNORECASE)
 NO_HIDDEN = (
     "scaled-dot-product",
     "dot-product-attention",
@@ -31,6 +30,7 @@ NO_LAYERS = (
     "feed-forward",
     "patch-embedding",
 )
+STACKS = ("encoder", "decoder", "sequence-model", "vision-transformer")
 MOST_TRIES = 120
 
 
@@ -73,7 +73,7 @@ class Builder:
         self, target: Callable[..., Any], kind: str, sizes: Sizes, told: dict[str, Any] | None = None
     ) -> Iterator[dict[str, Any]]:
         parameters = list(inspect.signature(target).parameters.values())
-        roles = roles_of(parameters, kind)
+        roles = roles_of(parameters, kind, recurrent=is_recurrent(target))
         fixed: dict[str, Any] = {}
         open_ones: dict[str, list[Any]] = {}
         for parameter in parameters:
@@ -119,7 +119,7 @@ class Builder:
             if isinstance(parameter.default, int):
                 return [side]
             return [(side, side)] if isinstance(parameter.default, tuple) else [side, (side, side)]
-        known = _number(role, kind, sizes)
+        known = number_of(role, kind, sizes)
         if known is not None:
             return [known]
         if has_default:
@@ -143,7 +143,7 @@ class Builder:
         for found in classes:
             assert isinstance(found, type)
             try:
-                made = _filled(found, next(self._arguments(found, kind, sizes)), kind, sizes)
+                made = filled(found, next(self._arguments(found, kind, sizes)), kind, sizes)
             except Exception:  # one that is not made of sizes
                 continue
             for name, value in told.items():
@@ -195,7 +195,20 @@ class Builder:
             return None
 
 
-def roles_of(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
+def is_recurrent(target: Callable[..., Any]) -> bool:
+    """Whether it must be given a hidden state, as wide as all the rest: then `hidden_dim` is the width."""
+    try:
+        called = inspect.signature(getattr(target, "forward", target)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.default is p.empty and re.fullmatch(r"(dec_|prev_)?(hidden|state)|h_?0", p.name) for p in called
+    )
+
+
+def roles_of(
+    parameters: list[inspect.Parameter], kind: str, *, recurrent: bool = False
+) -> dict[str, str | None]:
     """What each argument of a constructor is for, seen together: beside a width, `hidden_dim` is another."""
     named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     names = [p.name for p in named]
@@ -204,7 +217,9 @@ def roles_of(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | 
         p.name: build_role(p.name, is_layerless=kind in NO_LAYERS or isinstance(p.default, int | float))
         for p in named
     }
-    if kind not in NO_HIDDEN and "hidden" not in roles.values():
+    if kind in IMAGES and roles.get("p") == "dropout" and "patch" not in roles.values():
+        roles["p"] = "patch"
+    if kind not in NO_HIDDEN and not recurrent and "hidden" not in roles.values():
         others = [name for name in names if roles[name] == "width" and not HIDDEN_NAME.fullmatch(name)]
         for name in names:
             if roles[name] == "width" and HIDDEN_NAME.fullmatch(name) and others:
@@ -220,7 +235,7 @@ def constructor_roles(
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         return {}
-    roles = roles_of(parameters, kind)
+    roles = roles_of(parameters, kind, recurrent=is_recurrent(target))
     for parameter in parameters:
         if roles.get(parameter.name) == "config":
             roles |= _asked_of(target, parameter, kind, Builder(namespace), sizes)
@@ -233,108 +248,19 @@ def _asked_of(
     """Which settings a constructor reads of its configuration."""
     settings = Settings(kind, sizes, {})
     theirs = builder._config(parameter, kind, sizes, {})
-    watched = settings if isinstance(theirs, Settings) else _Watched(theirs)
+    watched = settings if isinstance(theirs, Settings) else Watched(theirs)
     with suppress(Exception):  # what it has read so far counts
         target(watched)
-    names = [name for name in watched._asked if not name.startswith("_")]
-    roles = {name: build_role(name, is_layerless=True) for name in names}
+    read = [name for name in watched._asked if not name.startswith("_")]
+    unread = [name for name in getattr(type(theirs), "__dataclass_fields__", {}) if name not in read]
+    roles = {name: build_role(name, is_layerless=True) for name in (*read, *unread)}
     several = list(roles.values()).count("width") > 1
     for name, role in roles.items():
         if role == "width" and several and HIDDEN_NAME.fullmatch(name):
             roles[name] = "hidden"
-    if not isinstance(theirs, Settings):  # a width that it has and nobody reads was accepted all the same
-        for name in getattr(type(theirs), "__dataclass_fields__", {}):
-            role = build_role(name, is_layerless=True)
-            if role in ("hidden", "expansion"):
-                roles.setdefault(name, role)
+    # A width that it has and nobody reads was accepted all the same; so was the depth of a stack.
+    accepted = ["hidden", "expansion"]
+    if kind in STACKS and "depth" not in [roles[name] for name in read]:
+        accepted.append("depth")
     told = ("dropout", "hidden", "depth", "expansion", "pad")
-    return {name: role for name, role in roles.items() if role in told}
-
-
-class _Watched:
-    """A configuration of theirs that remembers what was read."""
-
-    def __init__(self, theirs: Any) -> None:
-        self._theirs = theirs
-        self._asked: dict[str, None] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            self._asked[name] = None
-        return getattr(self._theirs, name)
-
-
-def _number(role: str | None, kind: str, sizes: Sizes) -> Any:
-    bare = kind in ("scaled-dot-product", "dot-product-attention")
-    if kind == "additive-attention" and role == "head_width":
-        role = "width"
-    return {
-        "dropout": sizes.dropout,
-        "head_width": sizes.head_width,
-        "heads": sizes.heads,
-        "depth": sizes.depth,
-        "expansion": 5,
-        "hidden": sizes.hidden,
-        "pad": 0,
-        "vocabulary": sizes.vocabulary,
-        "longest": sizes.longest,
-        "patches": sizes.patches,
-        "channels": sizes.channels,
-        "classes": sizes.classes,
-        "temperature": math.sqrt(sizes.head_width),
-        "index": 0,
-        "rate": 10,
-        "device": "cpu",
-        "shape": [sizes.width],
-        "batch_first": True,
-        "width": sizes.head_width if bare else sizes.width,
-    }.get(role or "")
-
-
-class Settings:
-    """Answers to any name that a size is known by, and remembers which were asked for."""
-
-    def __init__(self, kind: str, sizes: Sizes, told: dict[str, Any]) -> None:
-        self._kind, self._sizes, self._told = kind, sizes, told
-        self._asked: dict[str, str | None] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        role = build_role(name, is_layerless=True)
-        self._asked[name] = role
-        if name in self._told:
-            return self._told[name]
-        if role == "image":
-            return self._sizes.image[0]
-        if role == "patch":
-            return self._sizes.patch
-        if role == "flag":
-            return True
-        if role == "width" and HIDDEN_NAME.fullmatch(name) and not name.startswith("hidden_size"):
-            role = "hidden"
-        value = _number(role, self._kind, self._sizes)
-        if value is None:
-            raise AttributeError(name)
-        return value
-
-
-def _filled(cls: type, arguments: dict[str, Any], kind: str, sizes: Sizes) -> Any:
-    """A configuration of theirs; a class of plain attributes gets them set."""
-    made = cls(**arguments)
-    if dataclasses.is_dataclass(cls):
-        return made
-    for name, value in vars(cls).items():
-        role = None if name.startswith("_") or callable(value) else build_role(name, is_layerless=True)
-        number = _number(role, kind, sizes)
-        if number is not None and not isinstance(value, (bool, str)):
-            setattr(made, name, number)
-    return made
-
-
-def number_for(name: str, kind: str, sizes: Sizes) -> Any:
-    """What an argument of a call is given that is neither a sequence nor a mask: a patch's size, say."""
-    role = build_role(name, is_layerless=True)
-    if role == "patch" or (kind == "patch-embedding" and role in ("dropout", None)):
-        return sizes.patch
-    return _number(role, kind, sizes)
+    return {name: role for name, role in roles.items() if role in told and (name in read or role in accepted)}

@@ -13,6 +13,7 @@ from limelight.check.names import call_role, is_of_memory
 from limelight.check.ways import Way
 
 GUESS = "mask?"  # an argument of unknown name that need not be given: a mask, if it works as one
+BEGIN = "begin"  # the first hidden state of a recurrent decoder
 GUESSED = (*ATTENTION, "encoder-block", "encoder")
 
 
@@ -48,6 +49,8 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
     names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     required = {p.name for p in parameters if p.default is p.empty}
     roles: dict[str, str | None] = {name: call_role(name) for name in names}
+    if "kv" in roles and "kv" not in required and kind not in ATTENTION:
+        roles["kv"] = "state"  # of what came before
     if kind in ("encoder-block", "encoder"):
         roles |= {
             name: "x"
@@ -58,14 +61,20 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
         if roles.get("y") == "memory" and list(roles.values()).count("memory") > 1:
             roles["y"] = "x"  # beside a memory, y is the target
         roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
+        if kind in DECODERS and {"x", "target"} & {role for role in roles.values() if role}:
+            roles |= {name: BEGIN for name, role in roles.items() if role == "query"}
         asked = [name for name, role in roles.items() if role == "target" and name in required]
         if kind == "sequence-model" and asked and "source" not in roles.values():
             roles |= {name: "source" for name, role in roles.items() if role == "x" and name in required}
         if kind == "sequence-model" and "target" not in roles.values():
             roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
     elif kind in ATTENTION:
-        roles |= {name: "query" for name, role in roles.items() if role == "target"}
+        # Step by step, the query is the state of a decoder.
+        asking = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
+        roles |= dict.fromkeys(asking, "query")
         roles |= {name: "memory" for name, role in roles.items() if role == "source"}
+        if "query" in roles.values() and not {"key", "memory", "value"} & {r for r in roles.values() if r}:
+            roles |= {name: "memory" for name, role in roles.items() if role == "x" and name in required}
     _keep_first(roles, required)
     unknown = [name for name in names if roles[name] is None and name in required]
     order = {

@@ -8,15 +8,18 @@ from torch import Tensor
 
 from limelight.check.cases import BARE, DECODERS, Case, MaskArgument
 from limelight.check.influence import changed, influence
+from limelight.check.names import call_role
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
 from limelight.check.subject import Subject
 from limelight.check.ways import past
 
+Box = dict[str, object] | list[dict[str, object]]  # a cache that is handed in empty
 CAUSAL_NAME = re.compile(r"causal|masked|gpt|decod|autoregress|language", re.IGNORECASE)
 
 
 CAUSAL_WORD = re.compile(
-    r"causal|masked(?!_fill)|gpt|decod|autoregress|language|future|block_size|context", re.IGNORECASE
+    r"causal|masked(?!_fill)|gpt|decod|autoregress|language|future|block_size|context_?(len|size|win)",
+    re.IGNORECASE,
 )
 
 
@@ -49,9 +52,23 @@ def is_causal(subject: Subject, *, training: bool = False) -> bool:
 def _should_be_causal(subject: Subject) -> bool:
     if subject.kind in DECODERS or (subject.kind == "sequence-model" and subject.has_source):
         return True
-    return bool(CAUSAL_NAME.search(subject.name)) or any(
-        is_causal(subject, training=t) for t in (False, True)
+    return (
+        bool(CAUSAL_NAME.search(subject.name))
+        or any(is_causal(subject, training=t) for t in (False, True))
+        or _with_targets(subject)
     )
+
+
+def _with_targets(subject: Subject) -> bool:
+    """Whether it is causal when it is told what to predict."""
+    names = [p.name for p in subject.parameters if p.default is None and call_role(p.name) == "target"]
+    if subject.kind != "sequence-model" or subject.form.inputs != "tokens" or not names:
+        return False
+    try:
+        with subject.asking(**{names[0]: subject.case().x}):
+            return is_causal(subject)
+    except Exception:  # whatever their code raises: targets of another kind
+        return False
 
 
 def _on_demand(subject: Subject) -> Outcome | None:
@@ -163,10 +180,27 @@ def _keeps_state(subject: Subject) -> bool:
     return "state" in subject.roles.values()
 
 
-def _stepped(subject: Subject, case: Case, box: dict[str, object] | None) -> Tensor | None:
+def _filling(subject: Subject, case: Case) -> Tensor | None:
+    """Step by step where a cache is something that is filled: one, or one for each layer."""
+    boxes: tuple[Box, ...] = ({}, [{} for _ in range(subject.sizes.depth)])
+    trouble: Exception | None = None
+    for box in boxes:
+        try:
+            stepped = _stepped(subject, case, box)
+        except Exception as error:  # whatever their code raises: another kind of cache
+            trouble = trouble or error
+            continue
+        if box != {} and any(box):
+            return stepped
+    if trouble is not None:
+        raise trouble
+    return None
+
+
+def _stepped(subject: Subject, case: Case, box: Box | None) -> Tensor | None:
     """All outputs of one position at a time; None where no state comes back, and none is kept in `box`."""
-    model, state = subject.model(), box
-    outs = []
+    model, outs = subject.model(), []
+    state: object = box
     for t in range(case.x.shape[1]):
         step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, carry=True)
         if box is None:
@@ -188,9 +222,7 @@ def _step_by_step(subject: Subject) -> Outcome:
     whole = subject.call(subject.model(training=given.default is given.empty), case).out
     stepped = _stepped(subject, case, None)
     if stepped is None and given.default is None:
-        box: dict[str, object] = {}  # a cache may be something that is filled
-        stepped = _stepped(subject, case, box)
-        stepped = stepped if box else None
+        stepped = _filling(subject, case)
     if stepped is None:
         return inapplicable("it returns no state")
     wrong = changed(whole, stepped) & ~torch.isclose(whole, stepped, atol=1e-4, rtol=1e-3).flatten(2).all(-1)

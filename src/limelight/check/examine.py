@@ -16,6 +16,7 @@ from limelight.check.kinds import PROMISES, TABLES
 from limelight.check.names import kind_of_name
 from limelight.check.outcome import Outcome, Promise, inapplicable
 from limelight.check.report import Finding, Report
+from limelight.check.sizes import SIZES
 from limelight.check.subject import Subject
 from limelight.check.tables import is_table, takes_size
 from limelight.check.understanding import understand
@@ -106,15 +107,27 @@ def examine(target: Any, name: str, kind: str, namespace: dict[str, Any] | None 
 
 
 def _examined(target: Any, name: str, kind: str, namespace: dict[str, Any] | None) -> Report:
-    subject = Subject(target, name, kind, namespace or {})
     line = _line(target)
     try:
-        _understand(subject)
+        subject = _understood(target, name, kind, namespace or {})
     except NotUnderstood as trouble:
         return Report(name=name, kind=kind, line=line, trouble=str(trouble))
     promises = TABLES if kind == "positional-encoding" and is_table(subject) else PROMISES[kind]
     findings = tuple(_finding(promise, subject) for promise in promises)
     return Report(name=name, kind=kind, line=line, notes=tuple(subject.notes), findings=findings)
+
+
+def _understood(target: Any, name: str, kind: str, namespace: dict[str, Any]) -> Subject:
+    subject = Subject(target, name, kind, namespace)
+    try:
+        _understand(subject)
+    except NotUnderstood:
+        if kind != "positional-encoding":
+            raise
+        # A table that is added as a whole fits no other length than its own.
+        subject = Subject(target, name, kind, namespace, SIZES.but(queries=SIZES.longest))
+        _understand(subject)
+    return subject
 
 
 def _understand(subject: Subject) -> None:

@@ -6,6 +6,7 @@ from limelight.check import (
     manners,
     masking,
     order,
+    padding,
     residuals,
     seeing,
     structure,
@@ -20,6 +21,7 @@ _ALL = {
     for promise in (
         *weighing.PROMISES,
         *masking.PROMISES,
+        *padding.PROMISES,
         *order.PROMISES,
         *causality.PROMISES,
         *residuals.PROMISES,
@@ -70,7 +72,8 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"{_DROPOUT} in-place edge-shapes dtype-device"
     ),
     "encoder-block": _named(
-        f"{_ATTENTION} heads heads-mix-positions {_BLOCK} permutation causality {_DROPOUT} {_MANNERS}"
+        f"{_ATTENTION} heads heads-mix-positions {_BLOCK} permutation causality incremental {_DROPOUT} "
+        f"{_MANNERS}"
     ),
     "decoder-block": _named(
         f"{_ATTENTION} cross-padding causality incremental batch-apart {_BLOCK} {_DROPOUT} {_MANNERS}"
@@ -87,7 +90,7 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"{_DROPOUT} {_MANNERS}"
     ),
     "sequence-model": _named(
-        f"{_ATTENTION} cross-padding causality incremental batch-apart depth positions-formula "
+        f"{_ATTENTION} cross-padding padding causality incremental batch-apart depth positions-formula "
         f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
         f"{_DROPOUT} {_MANNERS}"
     ),

@@ -7,20 +7,19 @@ from torch import Tensor
 
 from limelight.check.cases import DECODERS, Case
 from limelight.check.facts import SMALL, Fact, facts, weights_under
-from limelight.check.influence import changed, pattern
-from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
+from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
 from limelight.check.subject import Subject
 from limelight.check.trace import attentions
 
 NO_MASK = "it takes no mask"
 
 
-def _first(where: Tensor) -> tuple[int, int, int]:
+def first(where: Tensor) -> tuple[int, int, int]:
     b, t, s = where.nonzero()[0].tolist()
     return b, t, s
 
 
-def _describe(fact: Fact, b: int, t: int) -> str:
+def described(fact: Fact, b: int, t: int) -> str:
     row = fact.allowed[b, t].tolist()
     shown = ", ".join("shown" if one else "hidden" for one in row)
     return f"{fact.mask.name} ({fact.mask.way}); sequence {b}, query {t}, keys: {shown}"
@@ -37,9 +36,9 @@ def _has_effect(subject: Subject) -> Outcome:
         return inapplicable(NO_MASK)
     for fact in found:
         if not fact.mask.effect:
-            b, t, s = _first(~fact.allowed & fact.told)
+            b, t, s = first(~fact.allowed & fact.told)
             return broken(
-                _describe(fact, b, t),
+                described(fact, b, t),
                 f"key {s} is hidden: changing it changes nothing",
                 "the output changes: the mask does nothing in any of the ways it can be said",
             )
@@ -57,14 +56,14 @@ def _hidden_weight(subject: Subject) -> Outcome:
             heavy = fact.weights * ~fact.allowed.unsqueeze(1)
             b, h, t, s = (heavy == heavy.max()).nonzero()[0].tolist()
             return broken(
-                _describe(fact, b, t),
+                described(fact, b, t),
                 f"key {s} is hidden: its weight is 0",
                 f"weights {numbers(fact.weights[b, h, t])}",
             )
         if bool(fact.lost.any()) and not lengths_wrong and not _is_inverted(fact):
-            b, t, s = _first(fact.lost)
+            b, t, s = first(fact.lost)
             return broken(
-                _describe(fact, b, t), f"key {s} is shown: changing it changes the output", "nothing changes"
+                described(fact, b, t), f"key {s} is shown: changing it changes the output", "nothing changes"
             )
     return KEPT
 
@@ -83,9 +82,9 @@ def _polarity(subject: Subject) -> Outcome:
     working = [fact for fact in found if fact.mask.effect]
     for fact in working:
         if _is_inverted(fact):
-            b, t, _ = _first(fact.leaks) if fact.leaks.any() else _first(fact.lost)
+            b, t, _ = first(fact.leaks) if fact.leaks.any() else first(fact.lost)
             return broken(
-                _describe(fact, b, t),
+                described(fact, b, t),
                 "what is hidden is not seen, what is shown is",
                 "it is the other way round",
             )
@@ -112,11 +111,11 @@ def _right_lengths(subject: Subject) -> Outcome:
         return inapplicable(NO_MASK if not subject.masks else "no mask of its tells sequences apart")
     for fact in found:
         if not fact.right and fact.even_is_right:
-            b, t, s = _first(fact.leaks) if fact.leaks.any() else _first(fact.lost)
+            b, t, s = first(fact.leaks) if fact.leaks.any() else first(fact.lost)
             lengths = fact.allowed[:, 0].sum(-1).tolist()
             what = "hidden" if fact.leaks.any() else "shown"
             return broken(
-                f"sequences of lengths {lengths} (all of one length: right). {_describe(fact, b, t)}",
+                f"sequences of lengths {lengths} (all of one length: right). {described(fact, b, t)}",
                 f"key {s} is {what} to every head of sequence {b}",
                 "it is treated as in another sequence of the batch",
             )
@@ -127,9 +126,9 @@ def _no_leak(subject: Subject) -> Outcome:
     found = [fact for fact in facts(subject) if _applies(subject, fact)]
     for fact in found:
         if not fact.mask.effect and _shown_masked(subject, fact):
-            b, t, s = _first(~fact.allowed & fact.told)
+            b, t, s = first(~fact.allowed & fact.told)
             return broken(
-                _describe(fact, b, t),
+                described(fact, b, t),
                 f"key {s} has no weight, and its value does not reach the output",
                 "the weights that are returned are masked, those that mix the values are not",
             )
@@ -138,16 +137,16 @@ def _no_leak(subject: Subject) -> Outcome:
         return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
     for fact in found:
         if fact.leaks.any() and fact.heaviest <= SMALL and not fact.even_is_right and not _is_inverted(fact):
-            b, t, s = _first(fact.leaks)
+            b, t, s = first(fact.leaks)
             return broken(
-                _describe(fact, b, t), f"changing key {s} and its value changes nothing", "the output changes"
+                described(fact, b, t), f"changing key {s} and its value changes nothing", "the output changes"
             )
         sums = None if fact.weights is None else fact.weights.sum(-1)
         if sums is not None and not bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3)):
             b, h, t = (sums - 1).abs().gt(1e-3).nonzero()[0].tolist()
             assert fact.weights is not None
             return broken(
-                _describe(fact, b, t),
+                described(fact, b, t),
                 "what is shown shares all of the weight: the row adds up to 1",
                 f"weights {numbers(fact.weights[b, h, t])}",
                 "a mask that comes after the softmax leaves rows that add up to less than 1: mask the "
@@ -175,28 +174,6 @@ def _shown(subject: Subject, model: object, case: Case, hide: dict[str, Tensor])
     return returned if returned is not None else left[0].clone() if left else None
 
 
-def _cross_padding(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if fact.mask.of_memory]
-    if not found:
-        return _padding(subject) if subject.has_source else inapplicable("it takes no mask over the source")
-    for fact in found:
-        if fact.leaks.any():
-            b, t, s = _first(fact.leaks)
-            return broken(
-                _describe(fact, b, t),
-                f"position {s} of the source is padding: it changes nothing",
-                "it changes the output",
-            )
-        if fact.lost.any():
-            b, t, s = _first(fact.lost)
-            return broken(
-                _describe(fact, b, t),
-                f"position {s} of the source is shown: it changes the output",
-                "nothing changes",
-            )
-    return KEPT
-
-
 @torch.no_grad()
 def _large_scores(subject: Subject) -> Outcome:
     found = [fact for fact in facts(subject) if fact.mask.effect and fact.right]
@@ -212,7 +189,7 @@ def _large_scores(subject: Subject) -> Outcome:
         if float(heavy.max()) > SMALL:
             b, h, t, _ = (heavy == heavy.max()).nonzero()[0].tolist()
             return broken(
-                f"scores of tens of thousands; {_describe(fact, b, t)}",
+                f"scores of tens of thousands; {described(fact, b, t)}",
                 "hidden keys have no weight, whatever their scores",
                 f"weights {numbers(weights[b, h, t])}",
             )
@@ -227,63 +204,6 @@ def _with_large_scores(subject: Subject, model: object, case: Case, size: float 
     largest = max((float(s[s.isfinite()].abs().median()) for s in scores), default=1.0)
     factor = (size / max(largest, 1e-6)) ** 0.5
     return case.each(lambda t: t * factor if t.is_floating_point() else t)
-
-
-def _nothing_to_see(subject: Subject) -> Outcome:
-    """A row that may attend to nothing."""
-    working = [mask for mask in subject.masks if mask.effect]
-    model, case = subject.model(), subject.case()
-    if not subject.masks and subject.form.inputs == "tokens" and "pad" in subject.told_by.values():
-        looked_at = case.x if case.source is None else case.source
-        empty = torch.zeros_like(looked_at)
-        out = subject.call(model, Case(empty) if case.source is None else Case(case.x, empty)).out
-        what = "a sequence of padding alone"
-        return (
-            warned(what, "any numbers", "NaN, which spreads in training") if bool(out.isnan().any()) else KEPT
-        )
-    if not working:
-        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
-    for mask in working:
-        allowed = pattern(subject, mask, case).clone()
-        allowed[0] = False
-        if mask.way is None or not mask.way.can_say(allowed):
-            continue
-        try:
-            out = subject.call(model, case, {mask.name: allowed}).out
-        except Exception as error:
-            return warned(f"{mask.name} hides every key of sequence 0", "an output without NaN", f"{error}")
-        if bool(out.isnan().any()):
-            return warned(
-                f"{mask.name} hides every key of sequence 0",
-                "zeros, or any numbers",
-                "NaN, which spreads in training",
-            )
-    return KEPT
-
-
-@torch.no_grad()
-def _padding(subject: Subject) -> Outcome:
-    """Where a model is told which token is padding, more padding changes nothing."""
-    told = [name for name, role in subject.told_by.items() if role == "pad"]
-    if not told or subject.form.inputs != "tokens":
-        return inapplicable("it is not told which token is padding")
-    if subject.masks:
-        return inapplicable("its masks say what is padding")
-    model, case = subject.model(), subject.case()
-    looked_at = case.x if case.source is None else case.source
-    more = torch.cat([looked_at, torch.zeros_like(looked_at[:, :2])], 1)
-    wider = Case(more) if case.source is None else Case(case.x, more)
-    before = subject.call(model, case).out
-    after = subject.call(model, wider).out
-    after = after[:, : before.shape[1]]
-    if not changed(before.reshape(len(before), -1, 1), after.reshape(len(before), -1, 1)).any():
-        return KEPT
-    what = "sequence" if case.source is None else "source"
-    return broken(
-        f"{told[0]}=0; two tokens 0 are put behind each {what}",
-        f"the same output for what was there: {numbers(before.flatten()[:3])} …",
-        f"{numbers(after.flatten()[:3])} …",
-    )
 
 
 PROMISES = (
@@ -328,23 +248,5 @@ PROMISES = (
         _large_scores,
         "-10000 is not small when scores are large, and adding to a score does not replace it: fill with "
         "-inf",
-    ),
-    Promise(
-        "cross-padding",
-        "padding of the source is hidden from the target",
-        _cross_padding,
-        "cross-attention needs the source's mask (memory mask, enc_valid_lens), not the target's",
-    ),
-    Promise(
-        "padding",
-        "padding changes nothing real",
-        _padding,
-        "the mask of padding tokens is made, and must reach the attention of encoder and decoder",
-    ),
-    Promise(
-        "fully-masked",
-        "a query that may look at nothing gives no NaN",
-        _nothing_to_see,
-        "softmax of -inf alone is NaN: fill such rows with zeros afterwards",
     ),
 )

@@ -4,6 +4,7 @@ The ways of d2l, of the UvA course, of torch and of the annotated Transformer, a
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 KINDS = (
@@ -27,24 +28,30 @@ KINDS = (
 # Of a name in small letters without underscores: the first that fits.
 _KIND_NAMES = {
     "masked-softmax": r"(mas[kqc]|pad|valid|length)\w*softmax|softmax\w*(mas[kqc]|len|pad|valid)",
-    "causal-mask": r"(subsequent|causal|lookahead|future|square|triang|autoregress|nopeak|tril)"
-    r"\w*(mas[kqc]|bias$)"
+    "causal-mask": r"(subsequent|[ck]ausal|lookahead|future|square|triang|autoregress|nopeak|tril)"
+    r"\w*(mas[kqc]|bias$)|^lookahead$|^(dec(oder)?|tgt|trg|target)mask$"
     r"|(mas[kqc]|maschera)\w*(subsequent|causa|kausal|lookahead|futur)",
-    "positional-encoding": r"pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed",
-    "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)patch|image(emb|token)",
-    "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$|visiontransformer",
+    "positional-encoding": r"pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed"
+    r"|positionn?el|positionsk|(learned|learnable|trainable)pos$|temporalenc",
+    "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)(patch|tok)|image(emb|token)"
+    r"|convtoken",
+    "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$"
+    r"|vis(ion)?transformer",
     "additive-attention": r"additi?v|aditiv|bahdanau|concatatt",
     "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong|^dotatt",
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
-    "decoder-block": r"dec(oder)?(block|layer|blk)",
-    "encoder-block": r"enc(oder)?(block|layer|blk)|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
+    "decoder-block": r"dec(oder)?(block|layer|blk)|(bloc|couche|capa)\w*dec|de[ck]od\w*(bloc|schicht)",
+    "encoder-block": r"enc(oder)?(block|layer|blk)|(bloc|couche|capa)\w*enc|en[ck]od\w*(bloc|schicht)"
+    r"|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
     r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
     "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
     "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
-    r"|(text|sequence|sentiment|token|transformer|review|news|sentence)\w*(classifi|tagg|label|regress)",
-    "encoder": r"encoder$|^encoder|encoderstack",
-    "decoder": r"decoder$|^decoder|decoderstack",
+    r"|(char|word)\w*model$"
+    r"|(text|sequence|sentiment|token|transformer|review|news|sentence|satz|phrase)"
+    r"\w*([ck]lassif|tagg|label|regress)",
+    "encoder": r"encod(er|eur)$|^encoder|encoderstack",
+    "decoder": r"decod(er|eur)$|^decoder|decoderstack",
 }
 
 
@@ -53,7 +60,7 @@ _DOING = r"(plot|show|draw|vis|display|print|train|fit|test|eval|run|check|compa
 
 
 def kind_of_name(name: str, *, is_class: bool) -> str | None:
-    plain = name.replace("_", "").lower()
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().replace("_", "").lower()
     if not is_class and re.match(_DOING, plain):
         return None
     for kind, pattern in _KIND_NAMES.items():
@@ -76,7 +83,7 @@ def kind_of_name(name: str, *, is_class: bool) -> str | None:
         return "sequence-model"
     if not is_class and "softmax" in plain:
         return "masked-softmax"
-    if not is_class and re.search(r"attention|attend|att?n", plain):
+    if not is_class and re.search(r"attention|attend|att?n|aufmerksam", plain):
         return "scaled-dot-product"
     if not is_class and "mask" in plain and re.search(r"make|get|create|build|gen", plain):
         return "causal-mask"
@@ -91,13 +98,13 @@ _BUILD_ROLES = {
     "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
     r"|(n|nb|num)_?(tetes|cabezas|cabecas|kopf|koepfe|teste)",
     "depth": r"(n|num|number_of)?_?(enc|dec|encoder|decoder)?_?(layers?|blks?|blocks?)|depth|n|nlayers?"
-    r"|stacks?",
+    r"|stacks?|(n|nb|num)_?(couches|capas|schichten|strati)|tiefe",
     "expansion": r"(forward_|ff_|mlp_|ffn_)?(expansion|ratio|mult|multiplier)(_factor)?",
     "hidden": r"(ffn|ff|mlp)_?(num_)?(hiddens?|dim|size|width|hidden_dim|hid|hidden_size)|d_?ff\w*|dff"
     r"|dim_?(ff|feedforward|mlp)"
     r"|feed_?forward(_dim|_size|_hidden)?|d_?inner\w*|inner_?(dim|size)|intermediate_?(size|dim)"
     r"|hidden_features|n_?inner"
-    r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp",
+    r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp|pff?(_dim)?",
     "pad": r"(src_|tgt_|trg_|source_|target_)?pad(ding)?(_idx|_id|_index|_token|_token_id)?",
     "vocabulary": r"(src|tgt|trg|source|target|input|output|enc|dec|n)?_?(vocab\w*|n_?tokens?|tokens"
     r"|num_embeddings|num_tokens)"
@@ -159,7 +166,8 @@ _CALL_ROLES = {
     "causal": r"\w*causal\w*",
     "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)|len_\w+|\w+_len",
     "other": r"(additional|prepend|prefix|mem)_\w*mask|\w*kv_mask",
-    "mask": r"\w*(mas[kc]|msk|masqu|padding|pad|allowed|attn_bias|visible|keep|attend|blocked|ignore)\w*",
+    "mask": r"\w*(mas[kc]|msk|masqu|padding|pad|allowed|attn_bias|visible|keep|attend|blocked"
+    r"|ignore|missing)\w*",
     "state": r"(states?|caches?|past\w*|kv_?caches?|memory_state|layer_past|incremental\w*|present\w*"
     r"|prev\w*)",
     "dropout": r"drop\w*",

@@ -25,6 +25,8 @@ def _permutation(subject: Subject) -> Outcome:
     if subject.form.inputs != "vectors" or subject.form.query != "BTD":
         return inapplicable("its positions are told apart, or there is only one")
     model, case = subject.model(), subject.case()
+    if subject.kind == "encoder" and _has_positions(subject):
+        return inapplicable("it has positions of its own")
     if subject.kind in DECODERS or (not subject.has_source and is_causal(subject)):
         asked = CAUSAL_WORD.search(subject.name + source_of(subject)) or "causal" in subject.roles.values()
         named = subject.kind in DECODERS or CAUSAL_NAME.search(subject.name)
@@ -93,7 +95,7 @@ def _heads_apart(subject: Subject) -> Outcome:
         return mixed
     if case.source is not None and subject.form.query == "BTD":
         x = case.x.clone()
-        x[:, 0] += 3.0
+        x[:, 0] = x[:, 0].flip(-1) * 3
         before, after = subject.call(model, case).out, subject.call(model, replace(case, x=x)).out
         if changed(before, after)[:, 1:].any():
             return broken(

@@ -57,6 +57,8 @@ def _residual(subject: Subject) -> Outcome:
     model = subject.model()
     if not isinstance(model, nn.Module) or not linear_parts(model):
         return inapplicable("it has no weights to silence")
+    if any(isinstance(part, nn.Linear) and "emb" in name for name, part in model.named_children()):
+        return inapplicable("it maps its input to another space first")
     for which in ("all", "attention", "feed-forward"):
         model = subject.model()
         _silenced(model, which, widths(subject))

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limelight.check.build import Builder, constructor_roles, number_for
-from limelight.check.calls import everything, mask_arguments, roles_of_call
+from limelight.check.build import Builder, constructor_roles
+from limelight.check.calls import BEGIN, everything, mask_arguments, roles_of_call
 from limelight.check.cases import (
     BARE,
     DECODERS,
@@ -25,6 +25,7 @@ from limelight.check.cases import (
     NotUnderstood,
     Result,
 )
+from limelight.check.settings import number_for
 from limelight.check.sizes import SIZES, Sizes
 from limelight.check.trace import Step, traced
 from limelight.check.ways import Way
@@ -219,6 +220,8 @@ class Subject:
             return source
         if role == "value":
             return source if shaped.values is None else shaped.values
+        if role == BEGIN:
+            return torch.full((len(shaped.x), self.sizes.width), 0.3).to(source)
         if role == "state" and self.kind in DECODERS and parameter.default is parameter.empty:
             return state if state is not None else self._first_state(model, source, hide.get(parameter.name))
         if role == "weights" and parameter.default in (False, True):
@@ -311,6 +314,8 @@ def _tensors(returned: Any) -> tuple[list[Tensor], Any]:
 def roughen(model: nn.Module, seed: int) -> None:
     """Matrices as they are often born: no two equal, none zero. What is not learned stays."""
     draw = torch.Generator().manual_seed(seed)
+    parts = [part for part in model.modules() if "norm" in type(part).__name__.lower()]
+    norms = {id(p) for part in parts for p in part.parameters(recurse=False)}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad or isinstance(parameter, nn.parameter.UninitializedParameter):
             continue
@@ -318,5 +323,5 @@ def roughen(model: nn.Module, seed: int) -> None:
             if parameter.dim() >= 2:
                 size = 1.0 if "emb" in name.lower() else parameter[0].numel() ** -0.5
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * size * 1.2)
-            elif "norm" not in name.lower() and not parameter.any():
+            elif id(parameter) not in norms and "norm" not in name.lower() and not parameter.any():
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.1)

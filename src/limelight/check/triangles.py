@@ -1,13 +1,16 @@
 """Promises about functions that make a causal mask."""
 
+import re
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from limelight.check.names import build_role
-from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
+from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
 from limelight.check.subject import Subject
+
+ALL_KEYS = re.compile(r"kv|total|cache|past")
 
 
 def _mask_of(
@@ -68,17 +71,20 @@ def _truth(mask: Tensor) -> Tensor:
 
 def _with_past(subject: Subject) -> Outcome | None:
     """Positions that come after others, which are in a cache."""
-    for name in [p.name for p in subject.parameters if type(p.default) is int and p.default == 0]:
+    after = {p.name: 3 for p in subject.parameters if type(p.default) is int and p.default == 0}
+    among = {p.name: 5 for p in subject.parameters if p.default is None and ALL_KEYS.search(p.name)}
+    for name, number in (after | among).items():
         try:
-            mask = _truth(_mask_of(subject, 2, told={name: 3}))
+            mask = _truth(_mask_of(subject, 2, told={name: number}))
         except Exception:  # it means something else
             continue
         if mask.shape != (2, 5):
             continue
         shown = torch.ones(2, 5, dtype=torch.bool).tril(3)
         if not torch.equal(mask, shown) and not torch.equal(mask, ~shown):
-            return broken(
-                f"2 positions after {name}=3 others",
+            say = broken if name in after else warned
+            return say(
+                f"2 positions, {name}={number}: they come after 3 others",
                 f"the first sees columns 0 to 3: {shown.int().tolist()}",
                 str(mask.int().tolist()),
             )
@@ -99,12 +105,28 @@ def _with_padding(subject: Subject, *, hides: bool) -> Outcome | None:
 
 def _device(subject: Subject) -> Outcome:
     if "device" not in [p.name for p in subject.parameters]:
-        return inapplicable("it takes no device")
+        return _device_of_input(subject)
     required = [p.name for p in subject.parameters if p.default is p.empty and p.name != "device"]
     made = subject.target(*[_asked(name, 3, 3) for name in required], device="meta")
     if made.device.type == "meta":
         return KEPT
     return broken('device="meta"', "a mask on that device", f"one on {made.device}")
+
+
+def _device_of_input(subject: Subject) -> Outcome:
+    """A mask that is made for a tensor is made where that is."""
+    required = [p.name for p in subject.parameters if p.default is p.empty]
+    for one in (3, torch.ones(2, 3, dtype=torch.long, device="meta"), torch.ones(2, 3, 4, device="meta")):
+        try:
+            made = subject.target(*[_asked(name, one, 3) for name in required])
+        except Exception:  # another kind of argument
+            continue
+        if isinstance(one, int) or not isinstance(made, Tensor):
+            return inapplicable("it takes no device")
+        if made.device.type == "meta":
+            return KEPT
+        return broken("a tensor on another device", "a mask on that device", f"one on {made.device}")
+    return inapplicable("it takes no device")
 
 
 CAUSAL = (

@@ -18,7 +18,7 @@ Often = Annotated[str, AfterValidator(_check_often)]
 
 
 class TrainConfig(Config):
-    epochs: int = Field(10, ge=1, le=1_000_000)
+    epochs: float | int = Field(10, gt=0, le=1_000_000)  # 0.5: half of the data, once
     batch: int = Field(128, ge=1, le=1_000_000)  # examples a step, over all processes
     accumulate: int = Field(
         1, ge=1, le=1_000_000

@@ -66,7 +66,7 @@ class Trainer:
         self._names = ("loss", task.goal.metric)
         self._lengths = task.lengths("train")
         self.steps_per_epoch = math.ceil(len(self._lengths) / config.batch)
-        self.total = self.steps_per_epoch * config.epochs
+        self.total = max(1, round(self.steps_per_epoch * config.epochs))
         self._epoch, self._batches = -1, list[Tensor]()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
