@@ -116,6 +116,48 @@ def test_what_is_not_understood_gets_an_adapter_that_works_when_filled_in(tmp_pa
     assert verdicts(again)["Adapted"] == ["mask-has-effect", "dropout-train"]
 
 
+PART = """
+import torch
+from torch import nn
+
+class OddFeedForward(nn.Module):
+    def __init__(self, secret):
+        assert secret == "xyzzy"
+        super().__init__()
+        self.up, self.down = nn.Linear(12, 20), nn.Linear(20, 12)
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+"""
+WHOLE = """
+class EncoderBlock(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.feed, self.one, self.two = OddFeedForward("xyzzy"), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+    def forward(self, x):
+        x = self.one(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.two(x + self.feed(x))
+"""
+
+
+def test_a_part_that_is_not_understood_alone_counts_where_nothing_else_tries_it(tmp_path: Path) -> None:
+    alone = checked(tmp_path, PART)
+    assert alone.exit_code() == 2
+    assert [report.name for report in alone.unchecked] == ["OddFeedForward"]
+    both = checked(tmp_path, PART + WHOLE)
+    assert both.exit_code() == 0
+    assert both.unchecked == []
+    assert {report.name: report.within for report in both.reports} == {
+        "OddFeedForward": ("EncoderBlock",),
+        "EncoderBlock": (),
+    }
+    (tmp_path / "both.py").write_text(PART + WHOLE)
+    done = command(str(tmp_path / "both.py"))
+    assert done.returncode == 0
+    assert "only as a part of EncoderBlock; by itself" in done.stdout
+    assert done.stdout.strip().endswith("1 checked, 0 broken")
+
+
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-m", "limelight", "check", *arguments]
     return subprocess.run(program, capture_output=True, text=True)

@@ -146,7 +146,8 @@ def _examine_all(submission: Submission, request: dict[str, Any], pipe: TextIO) 
         report = submission.placed(examine(thing, one, its_kind, names))
         if report.trouble:
             lines = adapter(file, one, its_kind, is_class=inspect.isclass(thing))
-            report = report.model_copy(update={"adapter": lines})
+            within = [other for other in found if one in parts_of(found[other][0], names)]
+            report = report.model_copy(update={"adapter": lines, "within": tuple(within)})
         _tell(pipe, report=report.model_dump_json())
 
 

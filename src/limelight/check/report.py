@@ -29,6 +29,7 @@ class Report(Config):
     notes: tuple[str, ...] = ()  # how it was called: what was found out by trying
     findings: tuple[Finding, ...] = ()
     trouble: str = ""  # why it could not be checked
+    within: tuple[str, ...] = ()  # what else in the file is made of it, and tried it
     adapter: str = ""  # lines to fill in, where it was not understood
 
     @property
@@ -51,5 +52,10 @@ class FileReport(Config):
         """0: every promise kept. 1: something is broken. 2: something could not be checked."""
         if any(report.broken or (strict and report.warned) for report in self.reports):
             return 1
-        unchecked = self.trouble or not self.reports or any(report.trouble for report in self.reports)
-        return 2 if unchecked else 0
+        return 2 if self.trouble or not self.reports or self.unchecked else 0
+
+    @property
+    def unchecked(self) -> list[Report]:
+        """What could not be tried, neither by itself nor as a part of something else."""
+        tried = {report.name for report in self.reports if not report.trouble}
+        return [report for report in self.reports if report.trouble and not tried & set(report.within)]

@@ -29,15 +29,18 @@ def show(found: FileReport, console: Console) -> None:
     if found.trouble:
         console.print(Text(f"{found.file}: {found.trouble}", style="bold"))
     for report in found.reports:
-        _show_report(found.file, report, console)
+        _show_report(found.file, report, console, tried=report not in found.unchecked)
 
 
-def _show_report(file: str, report: Report, console: Console) -> None:
+def _show_report(file: str, report: Report, console: Console, *, tried: bool) -> None:
     where = f"{file}, cell {report.cell}" if report.cell else file
     where = f"{where}:{report.line}" if report.line else where
     console.print(Text.assemble((report.name, "bold"), f"  {report.kind}  ", (where, "dim")))
     for note in report.notes:
         console.print(Text(f"  {note}", style="dim"))
+    if report.trouble and tried:
+        console.print(Text(f"  only as a part of {', '.join(report.within)}; by itself {report.trouble}\n"))
+        return
     if report.trouble:
         console.print(Text(f"  not checked: {report.trouble}"))
         where = "put it into a cell" if report.cell else "save it as adapted.py beside the file"
@@ -66,6 +69,6 @@ def summary(found: list[FileReport]) -> str:
     reports = [report for one in found for report in one.reports]
     checked = [report for report in reports if not report.trouble]
     broken = sum(bool(report.broken) for report in checked)
-    unchecked = len(reports) - len(checked) + sum(bool(one.trouble) for one in found)
+    unchecked = sum(len(one.unchecked) + bool(one.trouble) for one in found)
     words = f"{len(checked)} checked, {broken} broken"
     return f"{words}, {unchecked} not checked" if unchecked else words
