@@ -812,6 +812,47 @@ COURSE = [
         "Patchify",
         ("patch-order", "x.permute(0, 2, 4, 1, 3, 5)", "x.permute(0, 4, 2, 1, 3, 5)"),
     ),
+    *_of(
+        "course_way",
+        "Seq2SeqAttentionDecoder",
+        (
+            "cross-padding",
+            "self.attention(hidden_state[-1], outputs, mask)",
+            "self.attention(hidden_state[-1], outputs)",
+        ),
+        ("incremental", "[outputs, hidden_state, lens]", "[outputs, state[1], lens]"),
+    ),
+    *_of(
+        "course_way",
+        "LuongDecoder",
+        ("softmax-axis", "energy.softmax(dim=2)", "energy.softmax(dim=1)"),
+        ("large-scores", "torch.finfo(energy.dtype).min", "-20.0"),
+    ),
+    *_of(
+        "course_way",
+        "TwoMaskAttention",
+        (
+            "mask-has-effect",
+            "visible = shown if visible is None else visible & shown",
+            "visible = shown if visible is None else visible",
+        ),
+    ),
+    *_of(
+        "course_way",
+        "NormPlacedEncoderLayer",
+        ("residual", "x = x + self.attention(z, z, z)", "x = z + self.attention(z, z, z)"),
+        (
+            "residual",
+            "x = self.norm1(x + self.attention(x, x, x))",
+            "x = self.norm1(self.attention(x, x, x))",
+        ),
+    ),
+    *_of(
+        "course_way",
+        "PlacedPositions",
+        ("dtype-device", "torch.arange(x.shape[1], device=x.device)", "torch.arange(x.shape[1])"),
+    ),
+    *_of("course_way", "target_mask", ("causality", "tgt != pad", "tgt != 0")),
 ]
 
 TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN, *PUBLIC, *COURSE]

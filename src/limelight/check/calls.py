@@ -17,7 +17,7 @@ BEGIN = "begin"  # the first hidden state of a recurrent decoder
 GUESSED = (*ATTENTION, "encoder-block", "encoder")
 
 
-def forms(kind: str, *, has_source: bool) -> Iterator[Form]:
+def forms(kind: str, *, has_source: bool, recurrent: bool) -> Iterator[Form]:
     """How its tensors may be shaped, the likeliest first."""
     if kind in IMAGES:
         yield Form("images")
@@ -36,8 +36,8 @@ def forms(kind: str, *, has_source: bool) -> Iterator[Form]:
         both = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
         if kind == "sequence-model":
             both = [("tokens", "tokens"), ("vectors", "vectors")]
-        for inputs, source in both:
-            yield Form(inputs, source=source)
+        for begin, (inputs, source) in product(("BD", "1BD", "LBD") if recurrent else ("BD",), both):
+            yield Form(inputs, source=source, begin=begin)
         if kind == "sequence-model":
             yield Form("tokens", source="tokens", time_first=True)
     else:

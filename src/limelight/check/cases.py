@@ -80,3 +80,4 @@ class Form:
     narrow_values: bool = True  # whether values may be of another width than keys
     time_first: bool = False
     source: str = "vectors"
+    begin: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"

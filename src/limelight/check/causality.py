@@ -13,7 +13,6 @@ from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable
 from limelight.check.subject import Subject
 from limelight.check.ways import past
 
-Box = dict[str, object] | list[dict[str, object]]  # a cache that is handed in empty
 CAUSAL_NAME = re.compile(r"causal|masked|gpt|decod|autoregress|language", re.IGNORECASE)
 
 
@@ -180,35 +179,40 @@ def _keeps_state(subject: Subject) -> bool:
     return "state" in subject.roles.values()
 
 
-def _filling(subject: Subject, case: Case) -> Tensor | None:
-    """Step by step where a cache is something that is filled: one, or one for each layer."""
-    boxes: tuple[Box, ...] = ({}, [{} for _ in range(subject.sizes.depth)])
+def _stepped(subject: Subject, case: Case) -> Tensor | None:
+    """All outputs of one position at a time; None where nothing is carried from step to step.
+
+    A state comes back, or a box that was handed in empty is filled: one, or one for each layer.
+    """
+    boxes: tuple[object, ...] = (None, {}, [{} for _ in range(subject.sizes.depth)])
     trouble: Exception | None = None
     for box in boxes:
         try:
-            stepped = _stepped(subject, case, box)
+            stepped = _stepped_with(subject, case, box)
         except Exception as error:  # whatever their code raises: another kind of cache
             trouble = trouble or error
             continue
-        if box != {} and any(box):
+        if stepped is not None:
             return stepped
     if trouble is not None:
         raise trouble
     return None
 
 
-def _stepped(subject: Subject, case: Case, box: Box | None) -> Tensor | None:
-    """All outputs of one position at a time; None where no state comes back, and none is kept in `box`."""
+def _stepped_with(subject: Subject, case: Case, state: object) -> Tensor | None:
     model, outs = subject.model(), []
-    state: object = box
     for t in range(case.x.shape[1]):
         step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, carry=True)
-        if box is None:
-            state = step.state
-        if state is None:
+        state = state if step.state is None else step.state
+        if _is_empty(state):
             return None
         outs.append(step.out)
     return torch.cat(outs, 1)
+
+
+def _is_empty(state: object) -> bool:
+    parts = state if isinstance(state, list) else [state]
+    return all(part is None or (isinstance(part, dict) and not part) for part in parts)
 
 
 @torch.no_grad()
@@ -220,9 +224,7 @@ def _step_by_step(subject: Subject) -> Outcome:
     # d2l's decoders must be given a state, and are causal in training alone.
     given = next(p for p in subject.parameters if subject.roles[p.name] == "state")
     whole = subject.call(subject.model(training=given.default is given.empty), case).out
-    stepped = _stepped(subject, case, None)
-    if stepped is None and given.default is None:
-        stepped = _filling(subject, case)
+    stepped = _stepped(subject, case)
     if stepped is None:
         return inapplicable("it returns no state")
     wrong = changed(whole, stepped) & ~torch.isclose(whole, stepped, atol=1e-4, rtol=1e-3).flatten(2).all(-1)

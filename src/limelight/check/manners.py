@@ -9,6 +9,7 @@ from limelight.check.cases import Case
 from limelight.check.influence import pattern
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
 from limelight.check.subject import Subject
+from limelight.check.trace import Step
 
 
 def _hidden(subject: Subject, case: Case) -> dict[str, Tensor]:
@@ -146,7 +147,13 @@ def _follows_under(subject: Subject, case: Case, hide: dict[str, Tensor]) -> Out
     model = subject.model()
     model = model.to("meta") if isinstance(model, nn.Module) else model
     try:
-        subject.call(model, case.each(lambda t: t.to("meta")), hide)
+        _, steps = subject.trace(model, case.each(lambda t: t.to("meta")), hide)
+        left = next((step for step in steps if _stayed_behind(step)), None)
+        if left is not None:
+            what = "module and inputs on another device"
+            return broken(
+                what, "all that is made on the way is made there", f"{left.name} is given a CPU's tensor"
+            )
     except (RuntimeError, NotImplementedError) as error:
         if "is not on the expected device" in str(error) or "on the same device" in str(error):
             return broken(
@@ -155,6 +162,16 @@ def _follows_under(subject: Subject, case: Case, hide: dict[str, Tensor]) -> Out
     except Exception:  # what their code raises for want of numbers tells nothing about devices
         return None
     return None
+
+
+# Torch's operations that take tensors of two devices.
+MOVING = ("_to_copy", "copy_", "index", "index_put", "index_put_", "_index_put_impl_", "to")
+
+
+def _stayed_behind(step: Step) -> bool:
+    tensors = [value for value in step.inputs if isinstance(value, Tensor)]
+    devices = {tensor.device.type for tensor in tensors if tensor.dim()}
+    return len(devices) > 1 and step.name not in MOVING
 
 
 PROMISES = (

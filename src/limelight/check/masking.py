@@ -1,11 +1,11 @@
 """Promises about masks: that they do the right thing, for the right sequence, at any score."""
 
-from itertools import product
+from itertools import permutations, product
 
 import torch
 from torch import Tensor
 
-from limelight.check.cases import DECODERS, Case
+from limelight.check.cases import ATTENTION, DECODERS, Case
 from limelight.check.facts import SMALL, Fact, facts, weights_under
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
 from limelight.check.subject import Subject
@@ -42,7 +42,41 @@ def _has_effect(subject: Subject) -> Outcome:
                 f"key {s} is hidden: changing it changes nothing",
                 "the output changes: the mask does nothing in any of the ways it can be said",
             )
-    return KEPT
+    return _beside_another(subject, [fact for fact in found if fact.right]) or KEPT
+
+
+@torch.no_grad()
+def _beside_another(subject: Subject, working: list[Fact]) -> Outcome | None:
+    """A mask that shows everything takes nothing away from one that hides something."""
+    if subject.kind not in (*ATTENTION, "encoder-block", "encoder"):
+        return None
+    model, case = subject.model(), subject.case()
+    for one, other in permutations(working, 2):
+        if one.mask.name == other.mask.name:
+            continue
+        hide = {one.mask.name: one.allowed}
+        alone = subject.call(model, case, hide).out
+        try:
+            both = subject.call(model, case, hide | {other.mask.name: torch.ones_like(other.allowed)}).out
+        except Exception:  # whatever their code raises: one or the other
+            continue
+        if not torch.allclose(alone, both, atol=1e-4, equal_nan=True):
+            b, t, s = _first_hidden(one)
+            return broken(
+                f"{_both(one, other)}, which shows everything; sequence {b}, query {t}",
+                f"key {s} stays hidden by {one.mask.name}",
+                f"it is seen: beside {other.mask.name}, {one.mask.name} does not count",
+                "two masks come together: both must reach the scores",
+            )
+    return None
+
+
+def _both(one: Fact, other: Fact) -> str:
+    return f"{one.mask.name} ({one.mask.way}), and {other.mask.name} ({other.mask.way})"
+
+
+def _first_hidden(fact: Fact) -> tuple[int, int, int]:
+    return first(~fact.allowed & fact.told)
 
 
 def _hidden_weight(subject: Subject) -> Outcome:

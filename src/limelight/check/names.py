@@ -41,12 +41,14 @@ _KIND_NAMES = {
     "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong|^dotatt",
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
-    "decoder-block": r"dec(oder)?(block|layer|blk)|(bloc|couche|capa)\w*dec|de[ck]od\w*(bloc|schicht)",
+    "decoder-block": r"dec(oder)?(block|layer|blk)|^(pre|post)?(norm)?layer$"
+    r"|(bloc|couche|capa)\w*dec|de[ck]od\w*(bloc|schicht)",
     "encoder-block": r"enc(oder)?(block|layer|blk)|(bloc|couche|capa)\w*enc|en[ck]od\w*(bloc|schicht)"
     r"|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
     r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
     "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
-    "sequence-model": r"seq2seq|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
+    "sequence-model": r"seq2seq(?!\w*coder)"
+    r"|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
     r"|(char|word)\w*model$"
     r"|(text|sequence|sentiment|token|transformer|review|news|sentence|satz|phrase)"
     r"\w*([ck]lassif|tagg|label|regress)",

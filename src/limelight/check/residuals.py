@@ -50,8 +50,19 @@ def slopes(subject: Subject, model: nn.Module) -> None:
     (out.float() * torch.randn(out.shape)).sum().backward()
 
 
-@torch.no_grad()
 def _residual(subject: Subject) -> Outcome:
+    """As it is, and with its norms in the other place, where it can be told."""
+    places = [name for name in subject.told_by if re.fullmatch(r"norm_first|pre_?(layer_?)?norm", name)]
+    for told in ({}, *({name: first} for name in places for first in (True, False))):
+        with subject.wanting(**told):
+            found = _residual_as_made(subject)
+        if found.verdict == "FAIL" or not places:
+            break
+    return found
+
+
+@torch.no_grad()
+def _residual_as_made(subject: Subject) -> Outcome:
     """With sub-layers that answer nothing, a block hands on what it was given: as it is, or normed."""
     case = subject.case()
     model = subject.model()

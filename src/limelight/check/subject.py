@@ -44,6 +44,7 @@ class Subject:
     choice: int = 0
     said: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # masks, as given and as they were
     asked: dict[str, Any] = field(default_factory=dict)  # arguments of calls, told beside what is usual
+    wanted: dict[str, Any] = field(default_factory=dict)  # arguments of its constructor, in the same way
 
     @property
     def is_made(self) -> bool:
@@ -105,7 +106,9 @@ class Subject:
             if not isinstance(self.target, nn.Module):
                 return self.target
             return copy.deepcopy(self.target).train(training)
-        every = Builder(self.namespace).instances(self.target, self.kind, sizes, seed, told)
+        every = Builder(self.namespace).instances(
+            self.target, self.kind, sizes, seed, self.wanted | (told or {})
+        )
         made = next(islice(every, self.choice, None))
         if isinstance(made, nn.Module):
             made.eval()
@@ -204,6 +207,15 @@ class Subject:
         finally:
             self.asked = {}
 
+    @contextmanager
+    def wanting(self, **told: Any) -> Iterator[None]:
+        """As long as the context is open, models are made with this."""
+        self.wanted = told
+        try:
+            yield
+        finally:
+            self.wanted = {}
+
     def _argument(
         self,
         parameter: inspect.Parameter,
@@ -221,7 +233,8 @@ class Subject:
         if role == "value":
             return source if shaped.values is None else shaped.values
         if role == BEGIN:
-            return torch.full((len(shaped.x), self.sizes.width), 0.3).to(source)
+            layers = {"BD": [], "1BD": [1], "LBD": [self.sizes.depth]}[self.form.begin]
+            return torch.full((*layers, len(shaped.x), self.sizes.width), 0.3).to(source)
         if role == "state" and self.kind in DECODERS and parameter.default is parameter.empty:
             return state if state is not None else self._first_state(model, source, hide.get(parameter.name))
         if role == "weights" and parameter.default in (False, True):
@@ -238,7 +251,11 @@ class Subject:
         """d2l's: the encoder's output, its lengths, and what each block has seen."""
         lengths = None if allowed is None else allowed[:, 0].sum(-1).to(source.device)
         if hasattr(model, "init_state"):
-            return model.init_state(source, lengths)
+            try:
+                return model.init_state(source, lengths)
+            except Exception:  # a recurrent encoder gives (T, B, D), and its last hidden state
+                hidden = torch.full((self.sizes.depth, *source[:, 0].shape), 0.3).to(source)
+                return model.init_state((source.transpose(0, 1), hidden), lengths)
         return [source, lengths, [None] * self.sizes.depth]
 
     def _shaped(self, case: Case) -> Case:

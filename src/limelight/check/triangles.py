@@ -93,14 +93,18 @@ def _with_past(subject: Subject) -> Outcome | None:
 
 def _with_padding(subject: Subject, *, hides: bool) -> Outcome | None:
     """Where it is told which token is padding: that is hidden, too."""
-    if not any(build_role(p.name, is_layerless=True) == "pad" for p in subject.parameters):
-        return None
-    mask = _truth(_mask_of(subject, 3, torch.tensor([[1, 1, 0]] * 2)))
-    if bool((mask[:, 2] == hides).all()):
-        return None
-    return broken(
-        "tokens 1 1 0, of which 0 is padding", "column 2 is hidden in every row", str(mask.int().tolist())
-    )
+    names = [p for p in subject.parameters if build_role(p.name, is_layerless=True) == "pad"]
+    tries: list[tuple[int, dict[str, int]]] = [(0, {})] if names else []
+    tries += [(7, {p.name: 7}) for p in names if type(p.default) is int]
+    for pad, told in tries:
+        mask = _truth(_mask_of(subject, 3, torch.tensor([[1, 1, pad]] * 2), told))
+        if not bool((mask[:, 2] == hides).all()):
+            return broken(
+                f"tokens 1 1 {pad}, of which {pad} is padding",
+                "column 2 is hidden in every row",
+                str(mask.int().tolist()),
+            )
+    return None
 
 
 def _device(subject: Subject) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from limelight.check.build import Builder, CannotBuild
-from limelight.check.calls import forms
+from limelight.check.calls import BEGIN, forms
 from limelight.check.cases import BARE, Case, NotUnderstood, Result
 from limelight.check.subject import Subject
 from limelight.check.ways import Way, ways_for
@@ -18,7 +18,8 @@ def understand(subject: Subject) -> None:
     trouble: Exception | None = None
     try:
         subject.masks = subject.mask_arguments()
-        for form in forms(subject.kind, has_source=subject.has_source):
+        recurrent = BEGIN in subject.roles.values()
+        for form in forms(subject.kind, has_source=subject.has_source, recurrent=recurrent):
             subject.form = form
             for choice, _ in enumerate(_candidates(subject)):
                 subject.choice = choice

@@ -6,6 +6,7 @@ import re
 import torch
 from torch import Tensor
 
+from limelight.check.calls import BEGIN
 from limelight.check.cases import ATTENTION, BARE, Case
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
 from limelight.check.subject import Subject
@@ -130,6 +131,8 @@ def _bad_sums(weights: Tensor) -> Outcome:
 def _scale(subject: Subject) -> Outcome:
     if subject.kind == "additive-attention":
         return inapplicable("additive scores are not scaled")
+    if BEGIN in subject.roles.values():
+        return inapplicable("in a recurrent decoder, as Luong has them, scores are not scaled")
     found = [one for one in seen(subject) if one.scale is not None and one.width]
     if not found:
         return inapplicable("the product of queries and keys was not seen")

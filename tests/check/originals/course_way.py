@@ -267,3 +267,103 @@ class Patchify(nn.Module):
         b, c, h, w = img.shape
         x = img.reshape(b, c, h // self.p, self.p, w // self.p, self.p)
         return self.proj(x.permute(0, 2, 4, 1, 3, 5).reshape(b, -1, c * self.p * self.p))
+
+
+class Seq2SeqAttentionDecoder(nn.Module):
+    """X (batch, steps), state: what the encoder gave, its last hidden state, its lengths"""
+
+    def __init__(self, vocab_size, embed_size, num_hiddens, num_layers):
+        super().__init__()
+        self.attention = StepAttention(num_hiddens)
+        self.embedding = nn.Embedding(vocab_size, embed_size)
+        self.rnn = nn.GRU(embed_size + num_hiddens, num_hiddens, num_layers)
+        self.dense = nn.Linear(num_hiddens, vocab_size)
+
+    def init_state(self, enc_outputs, enc_valid_lens):
+        outputs, hidden_state = enc_outputs  # (steps, batch, hiddens), (layers, batch, hiddens)
+        return outputs.permute(1, 0, 2), hidden_state, enc_valid_lens
+
+    def forward(self, X, state):
+        outputs, hidden_state, lens = state
+        steps = torch.arange(outputs.shape[1], device=outputs.device)
+        mask = None if lens is None else steps < lens[:, None]
+        answers = []
+        for x in self.embedding(X).unbind(1):
+            context, _ = self.attention(hidden_state[-1], outputs, mask)
+            out, hidden_state = self.rnn(torch.cat([context, x], dim=-1).unsqueeze(0), hidden_state)
+            answers.append(out)
+        return self.dense(torch.cat(answers)).permute(1, 0, 2), [outputs, hidden_state, lens]
+
+
+class LuongDecoder(nn.Module):
+    """tgt (B, T), hidden (1, B, H), enc (B, S, H), src_mask (B, S): 1 = word, 0 = padding"""
+
+    def __init__(self, vocab_size, emb_size, hidden_size):
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, emb_size)
+        self.gru = nn.GRU(emb_size, hidden_size, batch_first=True)
+        self.general = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.mix, self.out = nn.Linear(2 * hidden_size, hidden_size), nn.Linear(hidden_size, vocab_size)
+
+    def forward(self, tgt, hidden, enc, src_mask=None):
+        states, hidden = self.gru(self.embed(tgt), hidden)
+        energy = states @ self.general(enc).mT
+        if src_mask is not None:
+            energy = energy.masked_fill(src_mask.unsqueeze(1) == 0, torch.finfo(energy.dtype).min)
+        attn = energy.softmax(dim=2)
+        return self.out(torch.tanh(self.mix(torch.cat([states, attn @ enc], dim=2)))), hidden, attn
+
+
+class TwoMaskAttention(nn.Module):
+    """key_padding_mask (N, S), True = ignored; attn_mask (T, S), True = not allowed"""
+
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.inner = TetesMultiples(embed_dim, num_heads)
+
+    def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
+        visible = None
+        if attn_mask is not None:
+            visible = ~attn_mask[None, None]
+        if key_padding_mask is not None:
+            shown = ~key_padding_mask[:, None, None]
+            visible = shown if visible is None else visible & shown
+        return self.inner(query, key, value, visible)
+
+
+class NormPlacedEncoderLayer(nn.Module):
+    def __init__(self, d_model, nhead, dim_feedforward, norm_first=False):
+        super().__init__()
+        self.norm_first, self.attention = norm_first, TetesMultiples(d_model, nhead)
+        self.linear1, self.linear2 = nn.Linear(d_model, dim_feedforward), nn.Linear(dim_feedforward, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def feed(self, x):
+        return self.linear2(F.relu(self.linear1(x)))
+
+    def forward(self, src):
+        x = src
+        if self.norm_first:
+            z = self.norm1(x)
+            x = x + self.attention(z, z, z)
+            return x + self.feed(self.norm2(x))
+        x = self.norm1(x + self.attention(x, x, x))
+        return self.norm2(x + self.feed(x))
+
+
+class PlacedPositions(nn.Module):
+    """positional encoding that is learned"""
+
+    def __init__(self, max_len, dim):
+        super().__init__()
+        self.table = nn.Embedding(max_len, dim)
+
+    def forward(self, x):
+        return x + self.table(torch.arange(x.shape[1], device=x.device))
+
+
+def target_mask(tgt, pad=0):
+    """Hides padding and what comes later."""
+    size = tgt.shape[-1]
+    future = torch.ones(1, size, size, dtype=torch.bool, device=tgt.device).triu(1)
+    return (tgt != pad).unsqueeze(-2) & ~future
