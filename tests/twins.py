@@ -796,7 +796,8 @@ COURSE = [
         "CharModel",
         ("causality", "hide = True", "hide = targets is not None"),
         ("incremental", "start = caches[0]", "start = 0 and caches[0]"),
-        ("depth", "range(cfg.n_layers)", "range(2)"),
+        ("depth", "range(cfg.n_layers)", "range(2)", "class CharModel"),
+        ("residual", "x = x + self.wo(", "x = self.norm(x) + self.wo(", "class CharLayer"),
     ),
     *_of(
         "course_way",

@@ -3,6 +3,7 @@
 from limelight.check import (
     causality,
     dropping,
+    inside,
     manners,
     masking,
     order,
@@ -30,7 +31,7 @@ _ALL = {
         *manners.PROMISES,
         *tables.INSIDE,
     )
-}
+} | {"residual-inside": inside.RESIDUAL}
 
 
 def _named(names: str) -> tuple[Promise, ...]:
@@ -79,19 +80,19 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"{_ATTENTION} cross-padding causality incremental batch-apart {_BLOCK} {_DROPOUT} {_MANNERS}"
     ),
     "encoder": _named(
-        f"{_ATTENTION} heads heads-mix-positions depth residual norm-axis closing-norm projection-unused "
-        f"nonlinearity hidden-width "
+        f"{_ATTENTION} heads heads-mix-positions depth residual-inside norm-axis closing-norm "
+        f"projection-unused nonlinearity hidden-width "
         f"permutation causality positions-formula positions-differ padding "
         f"{_DROPOUT} {_MANNERS}"
     ),
     "decoder": _named(
         f"{_ATTENTION} cross-padding causality incremental batch-apart depth positions-formula "
-        f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
+        f"positions-differ residual-inside norm-axis projection-unused nonlinearity hidden-width "
         f"{_DROPOUT} {_MANNERS}"
     ),
     "sequence-model": _named(
         f"{_ATTENTION} cross-padding padding causality incremental batch-apart depth positions-formula "
-        f"positions-differ norm-axis projection-unused nonlinearity hidden-width "
+        f"positions-differ residual-inside norm-axis projection-unused nonlinearity hidden-width "
         f"{_DROPOUT} {_MANNERS}"
     ),
     "patch-embedding": (
@@ -102,8 +103,8 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
     "vision-transformer": (
         *seeing.WHOLE,
         *_named(
-            f"scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused nonlinearity "
-            f"hidden-width "
+            f"scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused "
+            f"nonlinearity hidden-width "
             f"{_DROPOUT} in-place edge-shapes dtype-device"
         ),
     ),

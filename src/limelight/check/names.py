@@ -37,8 +37,8 @@ _KIND_NAMES = {
     r"|convtoken",
     "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$"
     r"|vis(ion)?transformer",
-    "additive-attention": r"additi?v|aditiv|bahdanau|concatatt",
-    "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong|^dotatt",
+    "additive-attention": r"additi?v|aditiv|bahdanau(?!\w*coder)|concatatt",
+    "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong(?!\w*coder)|^dotatt",
     "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
     r"|^attention(layer)?$|headedatt",
     "decoder-block": r"dec(oder)?(block|layer|blk)|^(pre|post)?(norm)?layer$"

@@ -27,7 +27,7 @@ def norms_of(model: nn.Module) -> list[nn.Module]:
     return [part for part in parts if not any(isinstance(inner, (nn.Linear,)) for inner in part.modules())]
 
 
-def _silenced(model: nn.Module, which: str, hidden: set[int]) -> None:
+def silence(model: nn.Module, which: str, hidden: set[int]) -> None:
     """Every sub-layer, or one of them, answers with zeros."""
     with torch.no_grad():
         for _, p in linear_parts(model):
@@ -50,7 +50,7 @@ def slopes(subject: Subject, model: nn.Module) -> None:
     (out.float() * torch.randn(out.shape)).sum().backward()
 
 
-def _residual(subject: Subject) -> Outcome:
+def residual(subject: Subject) -> Outcome:
     """As it is, and with its norms in the other place, where it can be told."""
     places = [name for name in subject.told_by if re.fullmatch(r"norm_first|pre_?(layer_?)?norm", name)]
     for told in ({}, *({name: first} for name in places for first in (True, False))):
@@ -72,11 +72,11 @@ def _residual_as_made(subject: Subject) -> Outcome:
         return inapplicable("it maps its input to another space first")
     for which in ("all", "attention", "feed-forward"):
         model = subject.model()
-        _silenced(model, which, widths(subject))
+        silence(model, which, widths(subject))
         out = subject.call(model, case).out
         if out.shape != case.x.shape:
             return inapplicable("its output has another shape than its input")
-        if which == "all" and not _hands_on(out, case.x):
+        if which == "all" and not hands_on(out, case.x):
             return _no_residual(subject, case, out)
         if which != "all" and not _depends(subject, model, case):
             return _no_residual(subject, case, out)
@@ -107,12 +107,10 @@ def _passes_on(subject: Subject, model: nn.Module, case: Case) -> bool:
 def _normed_stream(subject: Subject, case: Case) -> Outcome:
     """A silenced block that hands on its input normed is post-norm: then it always ends with a norm."""
     silent = subject.model()
-    _silenced(silent, "all", widths(subject))
+    silence(silent, "all", widths(subject))
     if torch.allclose(subject.call(silent, case).out, case.x, atol=1e-3) or not norms_of(silent):
         return KEPT
-    out = subject.call(subject.model(), case).out
-    spread = out.std(-1, correction=0)
-    if torch.allclose(spread, torch.ones_like(spread), atol=0.05):
+    if closes_with_norm(subject.call(subject.model(), case).out):
         return KEPT
     return broken(
         "sub-layers silenced, the input comes through normed; with them, the output is not normed",
@@ -121,7 +119,12 @@ def _normed_stream(subject: Subject, case: Case) -> Outcome:
     )
 
 
-def _hands_on(out: Tensor, x: Tensor) -> bool:
+def closes_with_norm(out: Tensor) -> bool:
+    spread = out.std(-1, correction=0)
+    return bool(torch.allclose(spread, torch.ones_like(spread), atol=0.05))
+
+
+def hands_on(out: Tensor, x: Tensor) -> bool:
     """Whether each position of the output is that of the input, moved and stretched at most."""
     a = out - out.mean(-1, keepdim=True)
     b = x - x.mean(-1, keepdim=True)
@@ -140,9 +143,9 @@ def _depends(subject: Subject, model: nn.Module, case: Case) -> bool:
 
 def _no_residual(subject: Subject, case: Case, out: Tensor) -> Outcome:
     silent_attention = subject.model()
-    _silenced(silent_attention, "attention", widths(subject))
+    silence(silent_attention, "attention", widths(subject))
     silent_feed = subject.model()
-    _silenced(silent_feed, "feed-forward", widths(subject))
+    silence(silent_feed, "feed-forward", widths(subject))
     missing = []
     if not _depends(subject, silent_attention, case):
         missing.append("attention")
@@ -242,7 +245,7 @@ def _closing_norm(subject: Subject) -> Outcome:
     model, case = subject.model(), subject.case()
     if not case.x.is_floating_point() or not norms_of(model):
         return inapplicable("it takes tokens, or has no norms")
-    _silenced(model, "all", widths(subject))
+    silence(model, "all", widths(subject))
     out = subject.call(model, case).out
     if out.shape != case.x.shape or not torch.allclose(out, case.x, atol=1e-3):
         return KEPT
@@ -261,7 +264,7 @@ def _closing_residual(subject: Subject) -> Outcome:
     out = subject.call(model, case).out
     if not any(torch.equal(made, out) for _, _, made in _normed(subject, model, norms)):
         return inapplicable("it does not end with a norm")
-    _silenced(model, "all", widths(subject))
+    silence(model, "all", widths(subject))
     if not torch.allclose(subject.call(model, case).out, subject.call(model, Case(case.x.flip(0))).out):
         return KEPT
     return broken(
@@ -281,7 +284,7 @@ PROMISES = (
     Promise(
         "residual",
         "each sub-layer is added to what it was given",
-        _residual,
+        residual,
         "x + sublayer(x), with the x of this sub-layer, not that of the one before",
     ),
     Promise(

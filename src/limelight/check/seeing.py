@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from limelight.check.cases import Case
+from limelight.check.inside import residual_inside
 from limelight.check.order import source_of
 from limelight.check.outcome import KEPT, Outcome, Promise, broken, inapplicable, numbers
 from limelight.check.residuals import linear_parts
@@ -159,7 +160,8 @@ def _stream(subject: Subject) -> Outcome:
             p.add_(torch.randn(p.shape))
     after = subject.call(model, case).out
     if not torch.allclose(before, after, atol=1e-5) or not torch.allclose(before, other, atol=1e-5):
-        return KEPT
+        found = residual_inside(subject)
+        return found if found.verdict == "FAIL" else KEPT
     return broken(
         "blocks silenced (weights 0); another class token, another image",
         "x + 0: what goes in comes through, and the answer changes",
