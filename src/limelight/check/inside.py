@@ -133,7 +133,7 @@ def _mixes(inner: Inner, block: nn.Module, axis: int) -> bool:
 def _silenced(subject: Subject, inner: Inner, which: str) -> nn.Module:
     block = copy.deepcopy(inner.block)
     width = inner.x.shape[-1]
-    silence(block, which, (widths(subject) | {2 * width, 4 * width}) - {width})
+    silence(block, which, widths(subject) - {width, 2 * width, 3 * width})  # those are attention's
     if which == "feed-forward":
         for p in block.parameters():
             if p.dim() == 1 and not p.eq(1).all():
