@@ -70,6 +70,7 @@ def _blocks(subject: Subject) -> Iterator[Inner]:
         return
     given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
     calls: dict[str, Inner] = {}
+    hooks = []
     for name, part in model.named_modules():
         blocks = list(part.children()) if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
         alike = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
@@ -80,11 +81,14 @@ def _blocks(subject: Subject) -> Iterator[Inner]:
 
             def end(block: nn.Module, _: Any, out: Any, name: str = name) -> None:
                 arguments, options = given[name]
-                calls[name] = Inner(f"{name}.0", block, arguments, options, _first(out))
+                if any(isinstance(value, Tensor) for value in (*arguments, *options.values())):
+                    calls[name] = Inner(f"{name}.0", block, arguments, options, _first(out))
 
-            blocks[0].register_forward_pre_hook(begin, with_kwargs=True)
-            blocks[0].register_forward_hook(end)
+            hooks.append(blocks[0].register_forward_pre_hook(begin, with_kwargs=True))
+            hooks.append(blocks[0].register_forward_hook(end))
     subject.call(model, subject.case())
+    for hook in hooks:
+        hook.remove()
     yield from (one for one in calls.values() if one.x.dim() == 3 and one.x.shape == one.out.shape)
 
 
