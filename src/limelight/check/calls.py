@@ -69,12 +69,7 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
         if kind == "sequence-model" and "target" not in roles.values():
             roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
     elif kind in ATTENTION:
-        # Step by step, the query is the state of a decoder.
-        asking = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
-        roles |= dict.fromkeys(asking, "query")
-        roles |= {name: "memory" for name, role in roles.items() if role == "source"}
-        if "query" in roles.values() and not {"key", "memory", "value"} & {r for r in roles.values() if r}:
-            roles |= {name: "memory" for name, role in roles.items() if role == "x" and name in required}
+        _of_attention(roles, required)
     _keep_first(roles, required)
     unknown = [name for name in names if roles[name] is None and name in required]
     order = {
@@ -96,6 +91,15 @@ def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, s
     if first_mask and len(names) > 1:
         roles[names[1]] = "lengths"
     return roles
+
+
+def _of_attention(roles: dict[str, str | None], required: set[str]) -> None:
+    """Queries and what they look at. Step by step, the query is the state of a decoder."""
+    asking = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
+    roles |= dict.fromkeys(asking, "query")
+    roles |= {name: "memory" for name, role in roles.items() if role == "source"}
+    if "query" in roles.values() and not {"key", "memory", "value"} & {r for r in roles.values() if r}:
+        roles |= {name: "memory" for name, role in roles.items() if role == "x" and name in required}
 
 
 def _keep_first(roles: dict[str, str | None], required: set[str]) -> None:
