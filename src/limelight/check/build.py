@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from limelight.check.cases import IMAGES
+from limelight.check.cases import IMAGES, STACKS
 from limelight.check.names import build_role, kind_of_name
 from limelight.check.settings import HIDDEN_NAME, Settings, Watched, filled, number_of
 from limelight.check.sizes import Sizes
@@ -30,7 +30,6 @@ NO_LAYERS = (
     "feed-forward",
     "patch-embedding",
 )
-STACKS = ("encoder", "decoder", "sequence-model", "vision-transformer")
 MOST_TRIES = 120
 
 

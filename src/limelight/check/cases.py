@@ -20,7 +20,10 @@ DECODERS = ("decoder-block", "decoder")
 IMAGES = ("patch-embedding", "vision-transformer")
 
 
-MADE = ("encoder-block", "decoder-block", "encoder", "decoder", "sequence-model", "vision-transformer")
+STACKS = ("encoder", "decoder", "sequence-model", "vision-transformer")
+
+
+MADE = ("encoder-block", "decoder-block", *STACKS)
 
 
 class NotUnderstood(Exception):

@@ -61,22 +61,14 @@ def _beside_another(subject: Subject, working: list[Fact]) -> Outcome | None:
         except Exception:  # whatever their code raises: one or the other
             continue
         if not torch.allclose(alone, both, atol=1e-4, equal_nan=True):
-            b, t, s = _first_hidden(one)
+            b, t, s = first(~one.allowed & one.told)
             return broken(
-                f"{_both(one, other)}, which shows everything; sequence {b}, query {t}",
+                f"{described(one, b, t)}; and {other.mask.name} ({other.mask.way}) shows everything",
                 f"key {s} stays hidden by {one.mask.name}",
                 f"it is seen: beside {other.mask.name}, {one.mask.name} does not count",
                 "two masks come together: both must reach the scores",
             )
     return None
-
-
-def _both(one: Fact, other: Fact) -> str:
-    return f"{one.mask.name} ({one.mask.way}), and {other.mask.name} ({other.mask.way})"
-
-
-def _first_hidden(fact: Fact) -> tuple[int, int, int]:
-    return first(~fact.allowed & fact.told)
 
 
 def _hidden_weight(subject: Subject) -> Outcome:

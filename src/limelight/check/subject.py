@@ -44,7 +44,7 @@ class Subject:
     choice: int = 0
     said: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # masks, as given and as they were
     asked: dict[str, Any] = field(default_factory=dict)  # arguments of calls, told beside what is usual
-    wanted: dict[str, Any] = field(default_factory=dict)  # arguments of its constructor, in the same way
+    made_with: dict[str, Any] = field(default_factory=dict)  # arguments of its constructor, in the same way
 
     @property
     def is_made(self) -> bool:
@@ -107,7 +107,7 @@ class Subject:
                 return self.target
             return copy.deepcopy(self.target).train(training)
         every = Builder(self.namespace).instances(
-            self.target, self.kind, sizes, seed, self.wanted | (told or {})
+            self.target, self.kind, sizes, seed, self.made_with | (told or {})
         )
         made = next(islice(every, self.choice, None))
         if isinstance(made, nn.Module):
@@ -206,15 +206,6 @@ class Subject:
             yield
         finally:
             self.asked = {}
-
-    @contextmanager
-    def wanting(self, **told: Any) -> Iterator[None]:
-        """As long as the context is open, models are made with this."""
-        self.wanted = told
-        try:
-            yield
-        finally:
-            self.wanted = {}
 
     def _argument(
         self,
