@@ -126,7 +126,7 @@ def evaluate(
     beam
         Translations: how many beginnings are followed at once.
     length_penalty
-        Translations: beams are judged by log-probability / length^penalty; 0 likes short ones.
+        With --beam: beams are judged by log-probability / length^penalty; 0 likes short ones.
     as_json
         Every digit, for programs.
     device
@@ -185,7 +185,7 @@ def predict(
     n_best
         Translations: as many lines an input, the best first, each after its log-probability and a tab.
     length_penalty
-        Translations: beams are judged by log-probability / length^penalty; 0 likes short ones.
+        With --beam: beams are judged by log-probability / length^penalty; 0 likes short ones.
     temperature
         Translations: draw each token by chance, the wilder the higher; 0 takes the most likely one.
     top_k
@@ -217,9 +217,8 @@ def predict(
     search = read(Search, wanted)
     opened = open_run(run, device=device)
     first = 1
-    for lines in _chunks(
-        _inputs(text, names=opened.reads_images), 1 if sys.stdin and sys.stdin.isatty() else 1_000
-    ):
+    typed = not text and sys.stdin and sys.stdin.isatty()  # each line is answered at once
+    for lines in _chunks(_inputs(text, names=opened.reads_images), 1 if typed else 1_000):
         answers = opened.predict(
             lines, first=first, search=None if search == Search() else search, alignment=alignment
         )
@@ -390,7 +389,9 @@ def check(
 
 
 def _inputs(arguments: tuple[str, ...], *, names: bool) -> Iterator[str]:
-    """Lines end with a line feed and with nothing else. With `names`, files are inputs themselves."""
+    """Lines end as in the files of training. With `names`, files are inputs themselves."""
+    from limelight.data.texts import read_text
+
     for argument in arguments:
         path = Path(argument)
         try:
@@ -398,12 +399,12 @@ def _inputs(arguments: tuple[str, ...], *, names: bool) -> Iterator[str]:
         except OSError:  # too long for a name: it is text
             is_file = False
         if is_file:
-            yield from path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            yield from read_text(path).removesuffix("\n").split("\n")
         else:
             yield argument
     if not arguments and sys.stdin:
-        for line in sys.stdin:
-            yield line.removesuffix("\n")
+        for number, line in enumerate(sys.stdin):
+            yield line.removeprefix("" if number else "\ufeff").removesuffix("\n").removesuffix("\r")
 
 
 def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
@@ -421,17 +422,22 @@ def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 def _print_answer(line: str, answer: "Answer", *, as_json: bool) -> None:
     several = (answer, *answer.others)
     if as_json:
-        content: dict[str, Any] = {"input": line, "answer": answer.text, "probability": answer.probability}
-        if answer.others:
-            content["others"] = [{"answer": a.text, "probability": a.probability} for a in answer.others]
-        if answer.alignment:
-            content["alignment"] = answer.alignment
-        _print_json(content)
+        best, *others = map(_describe, several)
+        _print_json({"input": line} | best | ({"others": others} if others else {}))
         return
     for one in several:
         words = "".join(f" {source}-{target}" for source, target in one.alignment)
-        before = f"{math.log(one.probability):.3f}\t" if answer.others and one.probability else ""
+        before = f"{_log(one.probability):.3f}\t" if answer.others else ""
         print(f"{before}{one.text}" + (f"\t{words.strip()}" if words else ""))
+
+
+def _describe(answer: "Answer") -> dict[str, Any]:
+    content: dict[str, Any] = {"answer": answer.text, "probability": answer.probability}
+    return content | ({"alignment": answer.alignment} if answer.alignment else {})
+
+
+def _log(probability: float | None) -> float:
+    return math.log(probability) if probability else -math.inf  # of many tokens it may be too small to hold
 
 
 def _print_json(content: dict[str, Any]) -> None:

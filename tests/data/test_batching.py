@@ -2,7 +2,7 @@ import pytest
 import torch
 from support import goes_red
 
-from limelight.data.batching import Batch, Examples, epoch_batches, even_batches
+from limelight.data.batching import MOST_TOKENS, Batch, Examples, epoch_batches, even_batches
 from limelight.data.ragged import Ragged
 
 LENGTHS = torch.randint(1, 30, (997,), generator=torch.Generator().manual_seed(3))
@@ -20,6 +20,18 @@ def test_an_epoch_visits_every_example_once() -> None:
         check_order(epoch_batches(LENGTHS, 7, seed=1, epoch=epoch), 7)
     check_order(even_batches(LENGTHS, 7), 7)
     goes_red(check_order, epoch_batches(LENGTHS, 7, 1, 0)[1:], 7)
+
+
+def check_room(batches: list[torch.Tensor], lengths: torch.Tensor) -> None:
+    assert torch.cat(batches).sort().values.equal(torch.arange(len(lengths)))
+    assert all(len(batch) * int(lengths[batch].max()) <= MOST_TOKENS for batch in batches if len(batch) > 1)
+
+
+def test_of_long_examples_fewer_stand_together() -> None:
+    lengths = torch.cat((LENGTHS, torch.full((600,), 1_000), torch.tensor([10 * MOST_TOKENS])))
+    check_room(even_batches(lengths, 500), lengths)
+    assert len(even_batches(lengths, 500)[0]) == 500
+    goes_red(check_room, list(lengths.argsort().split(500)), lengths)
 
 
 def test_an_epochs_order_is_a_function_and_not_a_history() -> None:

@@ -420,6 +420,11 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ("a.zip", zipped({"fra.txt": "\n"}), "/fra.txt: the file is empty"),
         ("a.txt", tabs(PAIRS[:3]), ": too few pairs: none is left for train"),
         ("a.txt", tabs(PAIRS[:1]), ": too few pairs: none is left for train"),
+        (
+            "a.txt",
+            "".join(f"7\t{source}\t9\t{target}\n" for source, target in PAIRS),
+            ": lines have 4 columns; keep two, a sentence and its translation",
+        ),
         ("a.txt", tabs().encode("utf-16"), f":1: byte 0x00 at offset 3 {UTF8}"),
         ("a.txt", "a\tb\ncafé\tx\n".encode("latin-1"), f":2: byte 0xe9 at offset 7 {UTF8}"),
         (
@@ -462,13 +467,13 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         (
             "train.en",
             sides()[0],
-            ": pairs with a tab between are read from .txt, .tsv, .gz, .zip; "
+            ": pairs with a tab between are read from .txt, .tsv, their .gz, .zip; "
             "of parallel files such as train.en and train.fr, give the folder",
         ),
         (
             "train.en.gz",
             gzip.compress(b"x\n", mtime=0),
-            ": pairs with a tab between are read from .txt, .tsv, .gz, .zip; "
+            ": pairs with a tab between are read from .txt, .tsv, their .gz, .zip; "
             "of parallel files such as train.en and train.fr, give the folder",
         ),
     ],
@@ -529,8 +534,12 @@ NEEDED = "two files such as train.en and train.fr are needed; "
 @pytest.mark.parametrize(
     ("files", "settings", "expected"),
     [
-        ([], {}, f": {NEEDED}nothing is there"),
-        (["train.txt", "train.tsv", "README.md", "val.en"], {}, f": {NEEDED}nothing is there"),
+        ([], {}, f": {NEEDED}none is there; of a file with tabs, give its name"),
+        (
+            ["train.txt", "train.tsv", "README.md", "val.en"],
+            {},
+            f": {NEEDED}none is there; of a file with tabs, give its name",
+        ),
         (["train.en"], {}, f": {NEEDED}only en is there"),
         (
             ["train.de", "train.en", "train.fr"],

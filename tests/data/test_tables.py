@@ -295,7 +295,7 @@ def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
         (
             csv_of(),
             {"vocabulary": "subwords", "vocabulary_size": 5},
-            "a.csv: vocabulary_size is 5; allowed: at least",
+            "a.csv: the vocabulary's size is 5; allowed: at least",
         ),
         (csv_of().encode("utf-16"), {}, "a.csv:1: byte 0x00 at offset 3 is not UTF-8 text (is it UTF-16"),
         (csv_of()[:30].encode() + b"\0", {}, "a.csv:2: byte 0x00 at offset 30 is not UTF-8"),

@@ -1,4 +1,5 @@
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -89,12 +90,37 @@ def test_what_is_unknown_is_shown_as_unknown() -> None:
     assert Characters.of(["ab"], 11).write(torch.tensor([1, 0])) == "a\ufffd"
 
 
+@pytest.mark.parametrize("build", [Words.of, Characters.of])
+def test_a_vocabulary_that_would_know_nothing_is_refused(build: Any) -> None:
+    with pytest.raises(WrongInput, match=r"^nothing stands 99 times in the texts: all would be unknown"):
+        build(TEXTS, 101, 99)
+
+
+def check_words(vocabulary: Any, line: str, expected: list[int]) -> None:
+    words = vocabulary.words(line)
+    assert list(dict.fromkeys(words)) == expected
+    assert len(words) == len(vocabulary.encode(line))
+
+
+@BUILDERS
+def test_every_item_belongs_to_a_word_as_white_space_separates_them(build: Build) -> None:
+    vocabulary = build(TEXTS, 101)
+    check_words(vocabulary, " the  tea won´t\x1ceat ¨ ▁soup ﷺ.\u2028dog ", list(range(8)))
+    goes_red(check_words, vocabulary, "the tea", [0])
+    draw = random.Random(1)
+    letters = "ate.´¨ \x1c\x85\u200b\u0301▁ﷺ½\ufb01\u3000日🙂"
+    for _ in range(1_000):
+        line = "cat " + "".join(draw.choices(letters, k=8))
+        assert len(vocabulary.words(line)) == len(vocabulary.encode(line))
+        assert vocabulary.words(line)[-1] < len(line.split())
+
+
 def test_characters_keep_case_and_join_white_space() -> None:
     assert Characters.split("  a\u2028\tB ") == ["a", " ", "B"]
 
 
 def test_fewer_subwords_than_characters_are_refused_with_the_least_number() -> None:
-    with pytest.raises(WrongInput, match=r"^vocabulary_size is 5; allowed: at least 2\d,"):
+    with pytest.raises(WrongInput, match=r"^the vocabulary's size is 5; allowed: at least 2\d,"):
         Subwords.of(TEXTS, 5)
 
 

@@ -135,7 +135,7 @@ def test_what_cannot_be_read_does_not_harm_its_neighbours() -> None:
 
 def test_an_empty_line_is_not_translated() -> None:
     first, second = Subject("translate").look(" ", "He sees it.")
-    assert str(first) == "the line is empty"
+    assert str(first) == "input 1: the line is empty"
     assert isinstance(second, Record)
 
 

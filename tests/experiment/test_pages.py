@@ -17,7 +17,7 @@ from support import goes_red
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
-from limelight.experiment.examples import examples
+from limelight.experiment.examples import _same, examples
 from limelight.experiment.pages import about, draw_page, write_sight
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Record, pack
@@ -52,6 +52,13 @@ def test_examples_are_held_out_and_say_what_would_have_been_right(run: Run) -> N
     rightness = [record.answer == record.truth for record in found]
     assert rightness == sorted(rightness, reverse=True)  # what is right comes first
     assert rightness[0]
+
+
+def test_spaces_of_another_kind_are_no_mistake() -> None:
+    assert _same("Où est-il ?", ("Il est où ?", "Où est-il\u202f?"))
+    assert not _same("Où est-il !", ("Où est-il\u202f?",))
+    assert _same("3.9", ("4",))
+    assert not _same("3.4", ("4",))
 
 
 # Reads every map back, from the page's own decoder, as the browser has it.

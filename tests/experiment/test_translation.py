@@ -167,15 +167,56 @@ def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
 def test_the_command_translates_lines_as_a_filter(run: Run) -> None:
     done = command("predict", str(run.path), stdin="one two\n\nthree\n")
     assert (done.returncode, done.stdout) == (0, "deux un\n\ntrois\n")
-    several = command("predict", str(run.path), "--n-best", "3", "one two").stdout.splitlines()
-    assert several[0].split("\t")[1] == "deux un"
-    assert len(several) == 3
+    several = command("predict", str(run.path), "--n-best", "3", stdin="\none two\n").stdout.splitlines()
+    assert [line.split("\t")[1] for line in several[:4]] == ["", "", "", "deux un"]
+    assert len(several) == 6
     aligned = command("predict", str(run.path), "--alignment", "one two").stdout
     assert aligned.startswith("deux un\t")
     answer = json.loads(
         command("predict", str(run.path), "--beam", "2", "--alignment", "--json", "one").stdout
     )
     assert (answer["answer"], answer["alignment"]) == ("un", [[0, 0]])
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n \n", ""])
+def test_blank_lines_stay_blank_though_nothing_else_comes(run: Run, blank: str) -> None:
+    done = command("predict", str(run.path), "--alignment", stdin=blank)
+    assert (done.returncode, done.stdout) == (0, "\n" * blank.count("\n"))
+    drawn = command("see", str(run.path), " ", "--out", str(run.path / "blank.png"))
+    assert (drawn.returncode, drawn.stderr) == (2, "limelight: input 1: the line is empty\n")
+
+
+def test_lines_of_a_file_are_read_as_in_training(run: Run, tmp_path: Path) -> None:
+    lines, latin = tmp_path / "lines.txt", tmp_path / "latin.txt"
+    lines.write_bytes(b"\xef\xbb\xbfone two\r\nthree\rsix\r\n")
+    latin.write_bytes(b"one\nd\xe9j\xe0\n")
+    assert command("predict", str(run.path), str(lines)).stdout == "deux un\nsix trois\n"
+    assert (
+        command("predict", str(run.path), stdin=lines.read_bytes().decode()).stdout == "deux un\nsix trois\n"
+    )
+    refused = command("predict", str(run.path), str(latin))
+    assert refused.returncode == 2
+    assert f"{latin}:2: byte 0xe9 at offset 5 is not UTF-8" in refused.stderr
+
+
+def test_every_answer_has_its_alignment(run: Run) -> None:
+    (answer,) = run.predict(["one two three"], search=Search(beam=3, n_best=3), alignment=True)
+    for one in (answer, *answer.others):
+        assert [target for _, target in one.alignment] == list(range(len(one.text.split())))
+
+
+def test_a_tensor_is_not_translated(run: Run) -> None:
+    with pytest.raises(WrongInput, match="reads lines of text, not tensors"):
+        run.predict([torch.tensor([1, 2])])
+
+
+def test_a_line_that_is_longer_than_learned_positions_is_named(pairs: Path) -> None:
+    wanted = experiment("translate", SMALL | {"model.positions": "learned"}, data=pairs)
+    task = wanted.task.load(seed=1)
+    model = wanted.model.build(task.sizes)
+    assert len(task.predict(model, ["one two three four", ""])) == 2
+    with pytest.raises(WrongInput, match=r"^input 8: 10 tokens; this model has 6 positions$"):
+        task.predict(model, ["one", "one " * 9], first=7)
 
 
 def test_the_command_judges_with_signatures(run: Run) -> None:

@@ -11,15 +11,19 @@ from limelight.nn.lean import OneSource
 
 
 def steps(decoder: Decoder | LeanDecoder, memory: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
-    """Three steps, a new order of the rows, and the rest."""
+    """One step, then twice as many rows, and other rows at each step."""
     cache = decoder.start(memory, mask, capacity=T)
-    found = []
+    orders = {
+        1: torch.arange(len(memory)).repeat_interleave(2),
+        2: torch.arange(2 * len(memory) - 1),  # one source has lost a row
+        3: torch.tensor([4, 0, 4, 1, 1]) % (2 * len(memory) - 1),
+    }
+    rows, found = torch.arange(len(memory)), list[Tensor]()
     for place, x_BD in enumerate(target.unbind(1)):
-        index = torch.tensor([2, 0, 2, 1, 1]) % len(memory)
-        if place == 3:
-            cache.reorder(index)
-        if place >= 3:
-            x_BD = x_BD[index]
+        if place in orders:
+            cache.reorder(orders[place])
+            rows = rows[orders[place]]
+        x_BD = x_BD[rows]
         lean = isinstance(cache, LeanCache)
         found.append(decoder.step(x_BD, cache) if lean else decoder.step(x_BD.unsqueeze(1), cache).squeeze(1))
     return torch.cat(found)

@@ -256,7 +256,7 @@ def test_chance_draws_as_often_as_it_should(search: Search, expected: list[float
     goes_red(torch.testing.assert_close, drawn(search).flip(0), wanted)
 
 
-def test_what_is_drawn_depends_on_the_seed_and_on_nothing_else() -> None:
+def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
     model, texts = built(MODELS["transformer"]), rows(11)
 
     def draw(seed: int) -> list[list[list[int]]]:
@@ -274,6 +274,9 @@ def test_what_is_drawn_depends_on_the_seed_and_on_nothing_else() -> None:
         ({"beam": 2, "temperature": 1.0}, "beam is 2; allowed with a temperature: 1"),
         ({"top_k": 5}, "temperature is 0; allowed with top_k or top_p: more than 0"),
         ({"temperature": math.nan}, "temperature is nan"),
+        ({"temperature": 1e-40}, "temperature is 1e-40; allowed: 0, or at least 0.001"),
+        ({"beam": 2, "length_penalty": 300}, "length_penalty is 300"),
+        ({"length_penalty": 2}, "length_penalty is 2.0; allowed with one beam: 1"),
         ({"top_p": 0.0}, "top_p is 0.0"),
     ],
 )

@@ -40,6 +40,7 @@ test("a file's name is plain", () => {
 test("an answer is right when it is the truth, or a number near it", () => {
   assert.ok(isRight({ answer: "yes", truth: "yes" }) && isRight({ answer: "3.9", truth: "4" }));
   assert.ok(!isRight({ answer: "yes", truth: "no" }) && !isRight({ answer: "3.4", truth: "4" }));
+  assert.ok(!isRight({ answer: "3 1 4", truth: "3 1 5" }) && isRight({ answer: "3 1 5", truth: "3 1 5" }));
 });
 
 test("a list names its examples shortly and says which are right", () => {

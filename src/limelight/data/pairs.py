@@ -84,7 +84,9 @@ class PairFiles(Config):
             raise WrongInput(f"{path}: No such file or directory")
         if not path.name.lower().removesuffix(".gz").endswith((".txt", ".tsv", ".zip")):
             hint = "of parallel files such as train.en and train.fr, give the folder"
-            raise WrongInput(f"{path}: pairs with a tab between are read from .txt, .tsv, .gz, .zip; {hint}")
+            raise WrongInput(
+                f"{path}: pairs with a tab between are read from .txt, .tsv, their .gz, .zip; {hint}"
+            )
         sides = self._choose_sides(path, COLUMNS)
         return {"train": Lines.with_tabs(path, reverse=sides != COLUMNS)}, sides
 
@@ -92,7 +94,8 @@ class PairFiles(Config):
         sets = _find_sets(path)
         languages = sorted({language for files in sets["train"].values() for language in files})
         if len(languages) < 2:
-            there = f"only {languages[0]} is there" if languages else "nothing is there"
+            none = "none is there; of a file with tabs, give its name"
+            there = f"only {languages[0]} is there" if languages else none
             raise WrongInput(f"{path}: two files such as train.en and train.fr are needed; {there}")
         sides = self._choose_sides(path, sorted(languages, key=lambda language: language != "en"))
         files = {split: _choose_set(path, split, sets[split], sides) for split in SPLITS}
@@ -145,6 +148,9 @@ class Lines:
         widths = Counter(map(len, split))
         # Where most lines have no third column, one that has is broken by a stray tab.
         widest = 3 if widths[3] > widths[2] else 2
+        most, times = widths.most_common(1)[0]
+        if most > widest and times > len(lines) / 2:
+            raise WrongInput(f"{place}: lines have {most} columns; keep two, a sentence and its translation")
         order = slice(1, None, -1) if reverse else slice(2)
         return Lines((place, place), [line[order] if 2 <= len(line) <= widest else line for line in split])
 

@@ -170,7 +170,16 @@ class PairData:
             f"{sizes}, shared" if config.shared else f"{sizes} of the source, {target.size:,} of the target"
         )
         notes = (*sentences.notes, note)
+        if config.kind == "words":
+            notes += ("words are written in small letters, which exact and cased BLEU count as mistakes",)
         return PairData(sentences.splits, splits, source, target, notes, sentences.example)
+
+    def references(self, split: str) -> dict[str, list[str]]:
+        """Each source once, with all of its translations."""
+        found: dict[str, list[str]] = {}
+        for source, target in self.texts[split]:
+            found.setdefault(source, []).append(target)
+        return found
 
     @cached_property
     def digest(self) -> str:

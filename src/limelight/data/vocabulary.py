@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar, Literal, Self
 
 import sentencepiece
@@ -26,7 +25,6 @@ AFTER_A_SPACE = re.compile(rf" ([{re.escape(HUGS_THE_LAST)}])")
 BEFORE_A_SPACE = re.compile(r"([(\[{¿¡]) ")
 HYPHEN = re.compile(rf"(?<={LETTER}) - (?={LETTER})")
 WORD = re.compile(rf"<unk>|{LETTER}+(?:['’]{LETTER}+)*|\S")
-SPACE = "▁"  # how sentencepiece writes the space before a word
 UNSEEN = "\ufffd"
 LONG = 4192  # bytes: sentencepiece leaves out what is longer, unless told
 
@@ -49,6 +47,10 @@ class Listed(Config, ABC):
         counts = Counter(item for text in texts for item in cls.split(text))
         del counts[cls.unknown]
         often = [item for item, count in counts.items() if count >= rarest]
+        if not often:
+            raise WrongInput(
+                f"nothing stands {rarest} times in the texts: all would be unknown; lower rarest"
+            )
         return cls(known=tuple(sorted(often, key=lambda item: (-counts[item], item))[: size - 1]))
 
     @property
@@ -152,7 +154,7 @@ class Subwords(Config):
                     "sentencepiece finds no subwords in the texts; try words or characters"
                 ) from None
             raise wrong(
-                "vocabulary_size", size, f"at least {least[1]}, for the characters that the texts have"
+                "the vocabulary's size", size, f"at least {least[1]}, for the characters that the texts have"
             ) from None
         return cls(model=base64.b64encode(written.getvalue()).decode())
 
@@ -171,9 +173,12 @@ class Subwords(Config):
     def encode(self, line: str) -> Tensor:
         if not line.strip():
             raise WrongInput("the line is empty; a text has at least one character")
-        # A terminal may hand over half of a character, which is no UTF-8. What is invisible leaves no piece.
-        pieces = self._processor.encode(line.encode(errors="replace").decode())
-        return torch.tensor(pieces or [0])
+        # What is invisible leaves no piece.
+        return torch.tensor(self._pieces(" ".join(line.split())) or [0])
+
+    def _pieces(self, text: str) -> list[int]:
+        # A terminal may hand over half of a character, which is no UTF-8.
+        return self._processor.encode(text.encode(errors="replace").decode())
 
     @cached_property
     def halves(self) -> Tensor:
@@ -195,8 +200,8 @@ class Subwords(Config):
 
     def words(self, line: str) -> list[int]:
         """For each piece of the line, which word it is in, as white space separates words."""
-        begins = [piece.startswith(SPACE) for piece in self.show(self.encode(line))]
-        return [max(0, number - 1) for number in accumulate(begins)]
+        # No piece goes beyond a space. A word may have spaces for sentencepiece alone: it reads ´ as one.
+        return [place for place, word in enumerate(line.split()) for _ in self._pieces(word)]
 
     def show(self, row: Tensor) -> list[str]:
         return [self._processor.id_to_piece(i) for i in row.tolist()]

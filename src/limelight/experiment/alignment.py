@@ -25,6 +25,8 @@ class CrossAttention:
 
         The arguments say which word each token belongs to. The heads of the last layer speak together.
         """
+        if not source or not target:
+            return ()
         weights_TS = self.layers[-1].mean(0)[: len(target), : len(source)]
         by_source_TW = torch.zeros(len(target), max(source) + 1)
         by_source_TW.index_add_(1, torch.tensor(source), weights_TS)
@@ -46,10 +48,11 @@ def look(model: nn.Module, task: Translate, source: Tensor, target: Tensor) -> C
 
 
 def align(model: nn.Module, task: Translate, line: str, answer: Answer) -> Answer:
-    """The answer with its alignment: pairs of words, as white space separates them."""
-    if not line.strip() or not answer.text:
+    """The answer and the others, each with its alignment: pairs of words, as white space separates them."""
+    if not line.strip():
         return answer
+    others = tuple(align(model, task, line, other) for other in answer.others)
     source, target = task.source.encode(line), task.target.encode(answer.text)
     seen = look(model, task, source, target)
     words = task.source.words(line), task.target.words(answer.text)
-    return replace(answer, alignment=seen.words(*words))
+    return replace(answer, others=others, alignment=seen.words(*words))

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from limelight.errors import WrongInput
+from limelight.experiment.looking import SEARCH
 from limelight.experiment.run import Run
 from limelight.tasks.images import ClassifyImages
+from limelight.tasks.metrics import single_spaced
 from limelight.tasks.translate import Translate
 from limelight.view.record import Record
 
@@ -20,7 +22,8 @@ SHORT = 64  # tokens: what is longer is hard to look at, and takes room
 def examples(run: Run) -> list[Record]:
     """What is right first; each record says what would have been."""
     pairs = list(islice(_held_out(run), TRIED))
-    answers = run.predict([given for given, _ in pairs])
+    search = SEARCH if isinstance(run.task, Translate) else None  # as they are looked at
+    answers = run.predict([given for given, _ in pairs], search=search)
     known = dict[bool, list[tuple[str | Tensor, tuple[str, ...]]]]({True: [], False: []})
     for (given, truths), answer in zip(pairs, answers, strict=True):
         known[_same(answer.text, truths)].append((given, truths))
@@ -28,7 +31,7 @@ def examples(run: Run) -> list[Record]:
     found = []
     for (_, truths), record in zip(chosen, run.look([given for given, _ in chosen]), strict=True):
         if not isinstance(record, WrongInput):
-            truth = record.answer if record.answer in truths else truths[0]
+            truth = record.answer if _says(record.answer, truths) else truths[0]
             found.append(record.model_copy(update={"truth": truth}))
     return found
 
@@ -37,10 +40,7 @@ def _held_out(run: Run) -> Iterator[tuple[str | Tensor, tuple[str, ...]]]:
     """Inputs that are short enough, each with all that is right about it."""
     task, split = run.task, run.held_out
     if isinstance(task, Translate):
-        references: dict[str, list[str]] = {}
-        for source, target in task.data.texts[split]:
-            references.setdefault(source, []).append(target)
-        for source, targets in references.items():
+        for source, targets in task.data.references(split).items():
             if len(task.source.encode(source)) <= SHORT:
                 yield source, tuple(targets)
         return
@@ -58,4 +58,9 @@ def _same(answer: str, truths: tuple[str, ...]) -> bool:
     try:
         return abs(float(answer) - float(truths[0])) < 0.5
     except ValueError:
-        return answer in truths
+        return _says(answer, truths)
+
+
+def _says(answer: str, truths: tuple[str, ...]) -> bool:
+    """Subwords cannot tell one kind of space from another."""
+    return single_spaced(answer) in map(single_spaced, truths)

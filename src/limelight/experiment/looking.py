@@ -36,7 +36,7 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
     An input is a line of text; an image as the name of its file, its bytes or pixels; a sequence as a tensor.
     """
     model.eval()
-    rows = [_read(task, given) for given in several]
+    rows = [_read(model, task, given) for given in several]
     good = [row for row in rows if isinstance(row, Tensor)]
     if isinstance(task, Translate):
         found = iter(_translations(model, task, good))
@@ -56,7 +56,7 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
     return records
 
 
-def _read(task: AnyTask, given: Given) -> Tensor | WrongInput:
+def _read(model: nn.Module, task: AnyTask, given: Given) -> Tensor | WrongInput:
     """What the model is given: pixels, or the numbers of tokens."""
     try:
         if isinstance(task, ClassifyImages):
@@ -64,7 +64,7 @@ def _read(task: AnyTask, given: Given) -> Tensor | WrongInput:
         if isinstance(given, bytes):
             raise WrongInput("this run reads text, not images")
         if isinstance(task, Translate):
-            row = given if isinstance(given, Tensor) else task.source.encode(_not_empty(str(given)))
+            row = given if isinstance(given, Tensor) else task.encode(model, str(given))
         else:
             row = task.encode(given)
         if len(row) > LONGEST:
@@ -72,12 +72,6 @@ def _read(task: AnyTask, given: Given) -> Tensor | WrongInput:
     except WrongInput as refusal:
         return refusal
     return row
-
-
-def _not_empty(line: str) -> str:
-    if not line.strip():
-        raise WrongInput("the line is empty")
-    return line
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def _translated(run: Run, task: Translate, line: str | None) -> tuple[list[Tenso
     lines = _worth_looking_at(run) if line is None else [line]
     answers = run.predict(lines, alignment=True)
     best, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
-    source, target = task.source.encode(best), task.target.encode(answer.text)
+    source, target = task.encode(run.model, best), task.target.encode(answer.text)
     seen = look(run.model, task, source, target)
     return seen.layers, task.target.show(target), task.source.show(source)
 

@@ -87,8 +87,10 @@ class Run:
             if search or alignment:
                 raise self._does_not_translate()
             return self.reading.predict(self.model, inputs, first=first)
+        if any(isinstance(one, Tensor) for one in inputs):
+            raise WrongInput("this run reads lines of text, not tensors")
         lines = [str(line) for line in inputs]
-        answers = self.reading.predict(self.model, lines, search)
+        answers = self.reading.predict(self.model, lines, search, first=first)
         if alignment:
             answers = [align(self.model, self.reading, *pair) for pair in zip(lines, answers, strict=True)]
         return answers

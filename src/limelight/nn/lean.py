@@ -111,8 +111,8 @@ class LeanCache:
         if sources:
             owners, counts = (index // self.rows).unique_consecutive(return_counts=True)
             even = bool((counts == counts[0]).all())
-            self.rows = int(counts[0]) if even else 1
             owners = owners if even else index // self.rows
+            self.rows = int(counts[0]) if even else 1
             self.memories = [memory.reordered(owners) for memory in self.memories]
         if len(index) != self.batch:
             self._spare = None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from limelight.config import Config
 
+COLDEST = 0.001  # temperature: below it logits overflow, and nothing is left to chance anyway
 LEAVE = 0.25  # the share of a batch that has ended when it is moved out: moving costs as much as computing
 
 
@@ -34,7 +35,7 @@ class Search(Config):
 
     beam: int = Field(1, ge=1, le=1_000)
     n_best: int = Field(1, ge=1, le=1_000)
-    length_penalty: float = Field(1.0, ge=0)  # a beam is judged by its log-probability / length^penalty
+    length_penalty: float = Field(1.0, ge=0, le=10)  # beams go by log-probability / length^penalty
     temperature: float = Field(0.0, ge=0)
     top_k: int = Field(0, ge=0)  # draw only from the k most likely; 0: from all
     top_p: float = Field(1.0, gt=0, le=1)  # draw only from the most likely that make up this share
@@ -46,6 +47,10 @@ class Search(Config):
             raise ValueError(f"beam is {self.beam}; allowed with a temperature: 1")
         if not self.temperature and self.n_best > self.beam:
             raise ValueError(f"n_best is {self.n_best}; allowed: at most beam={self.beam}, or a temperature")
+        if 0 < self.temperature < COLDEST:
+            raise ValueError(f"temperature is {self.temperature}; allowed: 0, or at least {COLDEST}")
+        if self.beam == 1 and self.length_penalty != 1:
+            raise ValueError(f"length_penalty is {self.length_penalty}; allowed with one beam: 1")
         if not self.temperature and (self.top_k or self.top_p < 1):
             raise ValueError("temperature is 0; allowed with top_k or top_p: more than 0")
         return self

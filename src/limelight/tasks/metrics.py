@@ -22,7 +22,7 @@ def judge_translations(hypotheses: Sequence[str], references: Sequence[Sequence[
     rules = {"bleu": BLEU(), "bleu_lowercase": BLEU(lowercase=True), "chrf": CHRF()}
     values = {name: rule.corpus_score(hypotheses, columns).score for name, rule in rules.items()}
     exact = [
-        _plain(hypothesis) in map(_plain, several)
+        single_spaced(hypothesis) in map(single_spaced, several)
         for hypothesis, several in zip(hypotheses, references, strict=True)
     ]
     values["exact"] = sum(exact) / len(exact)
@@ -55,5 +55,5 @@ def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[i:] for i in range(n)), strict=False))
 
 
-def _plain(text: str) -> str:
+def single_spaced(text: str) -> str:
     return " ".join(text.split())

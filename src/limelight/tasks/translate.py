@@ -15,6 +15,7 @@ from limelight.data.pairs import PairFiles
 from limelight.data.phrasebook import Phrasebook
 from limelight.data.ragged import Ragged
 from limelight.data.sentences import Language, PairData, VocabularyConfig, split_some
+from limelight.errors import WrongInput
 from limelight.models.recurrent import Recurrent
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer
@@ -126,18 +127,29 @@ class Translate(ExamplesTask[PairData]):
 
     def judge(self, model: nn.Module, split: str, search: Search | None = None) -> Judgement:
         """Every source once, against all of its translations."""
-        references: dict[str, list[str]] = {}
-        for source, target in self.data.texts[split]:
-            references.setdefault(source, []).append(target)
+        references = self.data.references(split)
         answers = self.predict(model, list(references), search)
         return judge_translations([answer.text for answer in answers], list(references.values()))
 
-    def predict(self, model: nn.Module, lines: Sequence[str], search: Search | None = None) -> list[Answer]:
-        """One translation a line, in the order of the lines."""
-        rows = Ragged.of([self.source.encode(line) for line in lines if line.strip()])
-        found = iter(self.decode(model, rows, search or Search()) if len(rows) else [])
+    def predict(
+        self, model: nn.Module, lines: Sequence[str], search: Search | None = None, *, first: int = 1
+    ) -> list[Answer]:
+        """One translation a line, in the order of the lines; `first` is the number of the first one."""
+        search = search or Search()
+        rows = [self.encode(model, line, i) for i, line in enumerate(lines, first) if line.strip()]
+        found = iter(self.decode(model, Ragged.of(rows), search) if rows else [])
         # An empty line stays one: a filter's lines answer to the lines that came in.
-        return [self._answer(next(found)) if line.strip() else Answer("", 1.0) for line in lines]
+        empty = Answer("", 1.0, (Answer("", 1.0),) * (search.n_best - 1))
+        return [self._answer(next(found)) if line.strip() else empty for line in lines]
+
+    def encode(self, model: nn.Module, line: str, number: int = 1) -> Tensor:
+        """-> (S), if the model can read so many"""
+        if not line.strip():
+            raise WrongInput(f"input {number}: the line is empty")
+        row, longest = self.source.encode(line), cast(Transformer | Recurrent, model).longest
+        if longest is not None and len(row) > longest:
+            raise WrongInput(f"input {number}: {len(row):,} tokens; this model has {longest:,} positions")
+        return row
 
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
         """Sentences of similar length are written together; what comes out is in the order of the rows."""

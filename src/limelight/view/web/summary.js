@@ -40,7 +40,7 @@ function answer(record) {
 
 // A number is right when it is nearer to the true one than to the next whole one.
 export function isRight({ answer: text, truth }) {
-  return text === truth || Math.abs(parseFloat(text) - parseFloat(truth)) < 0.5;
+  return text === truth || Math.abs(Number(text) - Number(truth)) < 0.5;
 }
 
 export function shortly(record, number) {
