@@ -217,8 +217,10 @@ def predict(
     search = read(Search, wanted)
     opened = open_run(run, device=device)
     first = 1
-    typed = not text and sys.stdin and sys.stdin.isatty()  # each line is answered at once
-    for lines in _chunks(_inputs(text, names=opened.reads_images), 1 if typed else 1_000):
+    typed = not text and sys.stdin and sys.stdin.isatty()  # each line is answered at once, as each image is
+    for lines in _chunks(
+        _inputs(text, names=opened.reads_images), 1 if typed or opened.reads_images else 1_000
+    ):
         answers = opened.predict(
             lines, first=first, search=None if search == Search() else search, alignment=alignment
         )
@@ -249,8 +251,9 @@ def see(
     given
         A line of text, or an image file; without it, held-out examples.
     out
-        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf. What
-        was seen, for programs: .json. Unless named, report.html in the run folder.
+        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf, of
+        the last 24 maps; of a translation, those of its words on the source. What was seen, for programs:
+        .json. Unless named, report.html in the run folder.
     dark
         A picture on a dark ground (a page follows the browser).
     device

@@ -4,6 +4,7 @@ from support import EXACT, HIDDEN, B, D, H, S, T, goes_red, heads_by_hand
 from torch import nn
 
 from limelight.bridge import from_torch, projections, to_torch
+from limelight.errors import WrongInput
 from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention, causal_mask
 from limelight.view import watch
 
@@ -112,6 +113,28 @@ def test_what_is_frozen_stays_frozen() -> None:
     assert not any(parameter.requires_grad for parameter in ours.parameters())
     assert not any(parameter.requires_grad for parameter in to_torch(ours).parameters())
     assert all(parameter.requires_grad for parameter in from_torch(nn.MultiheadAttention(D, H)).parameters())
+
+
+def test_what_is_frozen_in_part_stays_so() -> None:
+    theirs = nn.MultiheadAttention(D, H)
+    theirs.in_proj_weight.requires_grad_(False)
+    theirs.out_proj.bias.requires_grad_(False)
+    ours = from_torch(theirs)
+    frozen = {name for name, parameter in ours.named_parameters() if not parameter.requires_grad}
+    assert frozen == {"query.weight", "key.weight", "value.weight", "output.bias"}
+    back = {name for name, parameter in to_torch(ours).named_parameters() if not parameter.requires_grad}
+    assert back == {"in_proj_weight", "out_proj.bias"}
+    ours.key.weight.requires_grad_(True)
+    with pytest.raises(WrongInput, match="module is frozen in part"):
+        to_torch(ours)
+
+
+def test_stochastic_depth_does_not_go_over_unsaid() -> None:
+    encoder = Encoder(2, D, H, HIDDEN)
+    to_torch(encoder)
+    encoder.blocks[1].feedforward_residual.skip = 0.1
+    with pytest.raises(WrongInput, match="module is made with stochastic depth"):
+        to_torch(encoder)
 
 
 def test_layers_without_biases_come_over() -> None:

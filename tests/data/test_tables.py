@@ -9,9 +9,20 @@ from support import goes_red, mutated
 
 from limelight.config import read
 from limelight.data.dataset import SequenceData
+from limelight.data.readers import Answers
 from limelight.data.tables import Table
 from limelight.errors import WrongInput
 from limelight.experiment import train
+from limelight.training.progress import Watcher
+
+
+class Heard(Watcher):
+    def __init__(self) -> None:
+        self.notes = list[str]()
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
 
 ROWS = [
     (f"this film is {word} {i}", label)
@@ -61,7 +72,11 @@ def test_every_row_of_a_file_stands_in_one_split_with_its_label(tmp_path: Path) 
         "test": 7,
     }
     assert data.answers.names == ("bad", "good")
-    assert data.notes == ("films.csv: 74 rows kept, 0 dropped", "text is 'text', label is 'label'")
+    assert data.notes == (
+        "films.csv: 74 rows kept, 0 dropped",
+        "text is 'text', label is 'label'",
+        "answers: 2 classes",
+    )
 
 
 def test_the_seed_decides_what_is_held_out(tmp_path: Path) -> None:
@@ -248,6 +263,32 @@ def test_numbers_keep_their_unit_and_training_tells_the_scale(tmp_path: Path) ->
     assert data.answers.deviation == pytest.approx(float(trained.std(correction=0)))
 
 
+@pytest.mark.parametrize(
+    ("mean", "deviation", "output", "said"),
+    [
+        (4.5, 2.9, -0.2, "3.92"),
+        (20_005, 3.2, 1.5, "20009.8"),
+        (0, 1e-5, 1, "1e-05"),
+        (5e6, 1e6, 0.1, "5100000"),
+    ],
+)
+def test_a_number_is_written_as_exactly_as_such_numbers_differ(
+    mean: float, deviation: float, output: float, said: str
+) -> None:
+    assert Answers(kind="number", mean=mean, deviation=deviation).write(output) == said
+
+
+def test_above_numbers_that_all_differ_a_word_is_a_header(tmp_path: Path) -> None:
+    rows = [(text, f"{i * 0.5}") for i, (text, _) in enumerate(ROWS)]
+    data = load(write(tmp_path / "a.csv", csv_of(rows, "essay,points\n")))
+    assert data.answers.kind == "number"
+    assert data.notes[-2:] == ("text is 'essay', label is 'points'", "answers: number")
+    assert (
+        load(write(tmp_path / "b.csv", csv_of(rows, ""))).notes[1]
+        == "text is 'column 1', label is 'column 2'"
+    )
+
+
 def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     words = ("no", "TRUE", "0", "Yes", "false", "1")
     rows = [(text, words[i % 6]) for i, (text, _) in enumerate(ROWS)]
@@ -397,4 +438,22 @@ def test_a_recipe_learns_from_a_file_and_predicts(tmp_path: Path) -> None:
     run = train("text", settings, tmp_path / "run")
     assert run is not None
     assert run.evaluate("test")["accuracy"] == 1
-    assert [answer.text for answer in run.predict(["a DULL film", "what fun"])] == ["bad", "good"]
+    said = run.predict(["a DULL film", "", "what fun"])
+    assert [answer.text for answer in said] == ["bad", "", "good"]
+
+
+def test_a_text_is_cut_where_it_is_predicted_as_in_training(tmp_path: Path) -> None:
+    settings = {"task.data.rarest": 1, "task.data.longest": 5, "train.epochs": 1}
+    run = train("text", settings, tmp_path / "run", data=write(tmp_path / "films.csv"))
+    short, long, other = run.predict(
+        ["this film is fun 3", "this film is fun 3 dull dull", "this film is dull 3"]
+    )
+    assert short == long != other
+
+
+def test_a_run_that_ends_early_says_why(tmp_path: Path) -> None:
+    heard = Heard()
+    settings = {"task.data.rarest": 1, "train.patience": 1, "train.rate": 1e-9, "train.epochs": 100}
+    train("text", settings, tmp_path / "run", data=write(tmp_path / "films.csv"), watcher=heard)
+    assert heard.notes[-1].startswith("ended after step ")
+    assert heard.notes[-1].endswith(": 1 evaluations without a better one, as many as train.patience allows")

@@ -138,6 +138,11 @@ def test_what_is_wrong_is_named_with_the_nearest_right_one(
     assert said in str(refusal.value)
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(experiment("reverse").to_toml(), encoding="utf-8-sig")
+    assert experiment(tmp_path / "my.toml") == experiment("reverse")
+
+
 def test_a_file_that_is_no_toml_is_refused_with_its_place(tmp_path: Path) -> None:
     for content in (b"name = ", b"\xff\xfe", b"[" * 5000):
         (tmp_path / "my.toml").write_bytes(content)

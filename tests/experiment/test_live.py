@@ -126,6 +126,9 @@ def test_views_heads_and_address(reverse: tuple[Run, str]) -> None:
         expect(page.get_by_role("tab", name="Flow")).to_have_attribute("aria-selected", "true")
         expect(page.get_by_label("Type here")).to_have_value("3 1 4")
         assert page.url == shown
+        page.evaluate("location.hash = 'given=9 2&view=flow'")  # a link pasted into the open page
+        expect(page.get_by_label("Type here")).to_have_value("9 2")
+        expect(page.locator("#explorer .given")).to_have_text("9 2")
         page.set_viewport_size({"width": 360, "height": 640})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.get_by_role("tab", name="Flow").press("ArrowLeft")  # the keyboard alone

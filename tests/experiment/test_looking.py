@@ -1,6 +1,7 @@
 """Records of what a model looks at: every task and model, untrained, since that changes nothing of it."""
 
 import io
+import json
 import math
 from functools import cache
 from typing import Any
@@ -131,6 +132,17 @@ def test_what_cannot_be_read_does_not_harm_its_neighbours() -> None:
     assert str(bad).startswith("input 1: symbol is 'x'")
     assert str(long) == "513 tokens are too many to look at; allowed: 512"
     assert str(binary) == "this run reads text, not images"
+
+
+def test_of_an_image_in_too_many_patches_no_page_is_made() -> None:
+    (refusal,) = Subject("digits").look(torch.zeros(1, 2 * 23, 2 * 23, dtype=torch.uint8))
+    assert str(refusal) == "23 × 23 patches are too many to look at; allowed: 512"
+
+
+def test_what_is_no_utf8_is_shown_escaped() -> None:
+    (record,) = Subject("translate").look("caf\udce9")
+    assert record.given == "caf\\udce9"
+    assert json.loads(record.model_dump_json())["given"] == record.given
 
 
 def test_an_empty_line_is_not_translated() -> None:

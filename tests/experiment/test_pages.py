@@ -1,6 +1,7 @@
 """One page in one file, looked at in a real browser."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from support import goes_red
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
-from limelight.experiment.examples import _same, examples
+from limelight.experiment.examples import _is_right, examples
 from limelight.experiment.pages import about, draw_page, write_sight
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Record, pack
@@ -51,14 +52,20 @@ def test_examples_are_held_out_and_say_what_would_have_been_right(run: Run) -> N
         assert record.truth == " ".join(reversed(record.given.split()))
     rightness = [record.answer == record.truth for record in found]
     assert rightness == sorted(rightness, reverse=True)  # what is right comes first
+    assert rightness == [record.right for record in found]
     assert rightness[0]
 
 
 def test_spaces_of_another_kind_are_no_mistake() -> None:
-    assert _same("Où est-il ?", ("Il est où ?", "Où est-il\u202f?"))
-    assert not _same("Où est-il !", ("Où est-il\u202f?",))
-    assert _same("3.9", ("4",))
-    assert not _same("3.4", ("4",))
+    assert _is_right("Où est-il ?", ("Il est où ?", "Où est-il\u202f?"), 0)
+    assert not _is_right("Où est-il !", ("Où est-il\u202f?",), 0)
+
+
+def test_numbers_are_right_where_they_are_whole_and_near() -> None:
+    assert _is_right("3.9", ("4",), 0.5)
+    assert not _is_right("3.4", ("4",), 0.5)
+    assert not _is_right("0.5", ("0.9",), 0)  # classes
+    assert _is_right("0.58", ("0.1",), math.nan) is None
 
 
 # Reads every map back, from the page's own decoder, as the browser has it.

@@ -79,6 +79,23 @@ def test_accuracy_is_what_predict_gets_right(run: Run) -> None:
     assert sum(right) / len(right) == pytest.approx(run.evaluate("test")["accuracy"], abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        torch.tensor([3, 99]),
+        torch.tensor([-1]),
+        torch.tensor([0.5]),
+        torch.ones(2, 2),
+        torch.tensor([], dtype=int),
+    ],
+)
+def test_a_tensor_that_is_no_sequence_of_symbols_is_refused(run: Run, row: torch.Tensor) -> None:
+    with pytest.raises(
+        WrongInput, match=r"^input 2 is torch\..*; allowed: \(T\), of whole numbers from 0 to 9"
+    ):
+        run.predict(["1 2 3", row])
+
+
 def test_a_wrong_input_is_named_by_its_number(run: Run) -> None:
     with pytest.raises(WrongInput, match="input 2: symbol is 'x'"):
         run.predict(["1 2 3", "x"])
@@ -107,12 +124,17 @@ def test_resuming_another_run_is_refused_with_the_difference(run: Run) -> None:
         limelight.train("reverse", SMALL | {"train.rate": 0.1}, out=run.path, resume=True)
 
 
-@pytest.mark.parametrize("spoil", ["shape", "journal", "no journal"])
+@pytest.mark.parametrize("spoil", ["shape", "average", "optimiser", "data", "journal", "no journal"])
 def test_a_resume_that_is_refused_changes_nothing(spoil: str, run: Run, tmp_path: Path) -> None:
-    """Weights of another shape, or a journal that lost lines."""
+    """Weights of another shape, another optimiser, other data, or a journal that lost lines."""
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
-    settings = {"model.width": 64} if spoil == "shape" else {}
+    settings = {
+        "shape": {"model.width": 64},
+        "average": {"train.average": 0.9},
+        "optimiser": {"train.optimiser": "muon"},
+        "data": {"task.data.train": 999},
+    }.get(spoil)
     if spoil == "journal":
         (copy / "metrics.jsonl").write_text("{}")
     elif spoil == "no journal":
@@ -191,6 +213,7 @@ def test_every_recipe_runs_from_end_to_end(name: str, tmp_path: Path) -> None:
     assert set(made.report["metrics"]["test"]) == {"loss", made.task.goal.metric}
     line = made.sample or json.dumps(made.task.examples("test").inputs[0].tolist())
     (answer,) = made.predict([line])
+    assert made.see().records[0].answer == answer.text
     kind = made.task.answers.kind
     if kind == "number":
         assert float(answer.text) == pytest.approx(float(answer.text))

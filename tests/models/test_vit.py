@@ -54,6 +54,13 @@ def test_gradients_are_the_same_as_if_all_were_computed() -> None:
         assert one.abs().sum() > 0
 
 
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@pytest.mark.parametrize("size", [(10, 15), (20, 10)])
+def test_nothing_stays_behind_on_the_cpu(positions: str, size: tuple[int, int]) -> None:
+    model = build(positions=positions).to("meta")
+    assert model(images(*size).to("meta")).device.type == "meta"
+
+
 @pytest.mark.parametrize("pooling", ["class-token", "mean"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_positions_tell_patches_apart(pooling: str, positions: str) -> None:

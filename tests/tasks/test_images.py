@@ -118,6 +118,7 @@ def test_a_file_is_read_in_the_size_of_training(tmp_path: Path) -> None:
         ),
         (torch.zeros(1, 6, 7, dtype=torch.uint8), r"input 1 is \(1, 6, 7\)"),
         ("missing.png", r"missing\.png: No such file"),
+        ("", "input 1 is empty; allowed: the name of an image file"),
     ],
 )
 def test_other_inputs_are_refused_by_name(given: Tensor | str, message: str) -> None:

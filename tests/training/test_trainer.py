@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from limelight.tasks.task import Scores
 from limelight.training.checkpoint import newest
 from limelight.training.loop import Trainer
 from limelight.training.optimise import SCHEDULES, Optimiser
+from limelight.training.progress import show_metric
 from limelight.training.weights import from_bytes, load_weights, to_bytes, weights_of
 
 
@@ -105,6 +107,25 @@ def test_epochs_need_not_be_whole(tmp_path: Path, epochs: float, steps: int) -> 
     progress = fit(tmp_path, **{"train.epochs": epochs})
     assert progress is not None
     assert (progress.step, progress.evaluated) == (steps, steps)
+
+
+def check_arrival(path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    rates = list[float]()
+    monkeypatch.setattr(Optimiser, "step", lambda _, rate: rates.append(rate))
+    fit(path, **{"train.rate": 0.5}, **settings)
+    assert max(rates) == 0.5
+    assert rates.index(0.5) <= STEPS // 4
+    assert rates[-1] < 0.01
+
+
+def test_a_run_of_few_steps_arrives_at_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_arrival(tmp_path / "few", monkeypatch, {"train.warmup": 10 * STEPS})
+    goes_red(check_arrival, tmp_path / "level", monkeypatch, {"train.schedule": "constant"})
+
+
+def test_a_share_is_never_rounded_up_nor_down_for_its_binary_digits() -> None:
+    assert show_metric("accuracy", 0.57) == "57.00 %"
+    assert show_metric("accuracy", 0.99999) == "99.99 %"
 
 
 def test_a_run_ends_when_nothing_gets_better(tmp_path: Path) -> None:

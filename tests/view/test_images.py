@@ -64,6 +64,8 @@ def test_the_confusion_matrix_shows_counts_and_shares() -> None:
 
 def test_similarities_are_cosines_of_position_vectors() -> None:
     vectors = torch.randn(6, 5)
+    fine = draw_similarities(torch.randn(33 * 20, 5), 33, 20)
+    assert len(fine.axes) == 11 * 7 + 1
     figure = draw_similarities(vectors, 2, 3)
     maps = [axes.images[0].get_array() for axes in figure.axes if axes.images][:6]
     expected = torch.nn.functional.cosine_similarity(vectors[4:5], vectors).view(2, 3)

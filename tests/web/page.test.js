@@ -6,7 +6,7 @@ import { groups } from "../../src/limelight/view/web/overview.js";
 import { target } from "../../src/limelight/view/web/roving.js";
 import { dataOf, fileName } from "../../src/limelight/view/web/save.js";
 import { DEFAULTS } from "../../src/limelight/view/web/state.js";
-import { isRight, shortly } from "../../src/limelight/view/web/summary.js";
+import { shortly, verdict } from "../../src/limelight/view/web/summary.js";
 import { even, makeRecord, oneHot } from "./records.js";
 
 test("saved data has the weights as numbers, in the order of the record", async () => {
@@ -37,17 +37,17 @@ test("a file's name is plain", () => {
   assert.equal(fileName("???"), "attention");
 });
 
-test("an answer is right when it is the truth, or a number near it", () => {
-  assert.ok(isRight({ answer: "yes", truth: "yes" }) && isRight({ answer: "3.9", truth: "4" }));
-  assert.ok(!isRight({ answer: "yes", truth: "no" }) && !isRight({ answer: "3.4", truth: "4" }));
-  assert.ok(!isRight({ answer: "3 1 4", truth: "3 1 5" }) && isRight({ answer: "3 1 5", truth: "3 1 5" }));
+test("an answer is said to be right or wrong, where that can be said", () => {
+  assert.deepEqual(verdict({ right: true, truth: "4" }), ["right", "✓ right"]);
+  assert.deepEqual(verdict({ right: false, truth: "4" }), ["wrong", "✗ expected 4"]);
+  assert.deepEqual(verdict({ right: null, truth: "0.25" }), ["muted", "expected 0.25"]);
 });
 
 test("a list names its examples shortly and says which are right", () => {
-  const record = { given: "x".repeat(100), answer: "a", truth: "b", sides: {}, steps: [], stepped: "" };
+  const record = { given: "x".repeat(100), answer: "a", truth: "b", right: false, sides: {}, steps: [], stepped: "" };
   assert.equal(shortly(record, 0), `1. ${"x".repeat(47)}… ✗`);
-  assert.equal(shortly({ ...record, given: "x", truth: "a" }, 1), "2. x ✓");
-  assert.equal(shortly({ ...record, given: "x", truth: null }, 1), "2. x");
+  assert.equal(shortly({ ...record, given: "x", truth: "a", right: true }, 1), "2. x ✓");
+  assert.equal(shortly({ ...record, given: "x", truth: null, right: null }, 1), "2. x");
 });
 
 test("arrow keys go along a row and to the nearest one of the next", () => {

@@ -37,8 +37,8 @@ export function makeRecord(sides, maps, layers, more = {}) {
     queries,
     keys,
   }));
-  const usual = { version: 1, name: "trial", given: "g", answer: "a", probability: 0.5, truth: null };
-  const rest = { candidates: [], steps: [], stepped: "", image: null };
+  const usual = { version: 1, name: "trial", given: "g", answer: "a", probability: 0.5 };
+  const rest = { truth: null, right: null, candidates: [], steps: [], stepped: "", image: null };
   return { ...usual, sides, maps: all, weights: pack(layers), ...rest, ...more };
 }
 

@@ -42,7 +42,10 @@ def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
         theirs.embed_dim, theirs.num_heads, memory_width=theirs.kdim, dropout=theirs.dropout, bias=bias
     )
     _copy(theirs, ours.to(theirs.out_proj.weight))
-    return ours.requires_grad_(theirs.out_proj.weight.requires_grad)
+    frozen = _owners(theirs)
+    for name, parameter in _owners(ours).items():
+        parameter.requires_grad_(frozen[name].requires_grad)
+    return ours
 
 
 def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -56,7 +59,31 @@ def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
         batch_first=True,
     )
     _copy(ours, theirs.to(ours.output.weight))
-    return theirs.requires_grad_(ours.output.weight.requires_grad)
+    learns = {name: parameter.requires_grad for name, parameter in _owners(ours).items()}
+    for name, parameter in _owners(theirs).items():
+        parameter.requires_grad_(learns[name])
+    if learns != {name: parameter.requires_grad for name, parameter in _owners(theirs).items()}:
+        raise wrong("module", "frozen in part", "query, key and value alike, which torch.nn keeps in one")
+    return theirs
+
+
+def _owners(module: Any) -> dict[str, nn.Parameter]:
+    """By "query.weight", "query.bias" and so on, the parameter that each is, or is a third of."""
+    if isinstance(module, MultiHeadAttention):
+        return {
+            f"{name}.{kind}": p
+            for name in PROJECTIONS
+            for kind, p in getattr(module, name).named_parameters()
+        }
+    weights = [module.in_proj_weight] * 3
+    if module.in_proj_weight is None:
+        weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
+    weights.append(module.out_proj.weight)
+    found = {f"{name}.weight": weight for name, weight in zip(PROJECTIONS, weights, strict=True)}
+    if module.in_proj_bias is not None:
+        biases = [*[module.in_proj_bias] * 3, module.out_proj.bias]
+        found |= {f"{name}.bias": bias for name, bias in zip(PROJECTIONS, biases, strict=True)}
+    return found
 
 
 def _copy(source: Any, target: Any) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from limelight.bridge.torch_attention import attention_from_torch, attention_to_torch
 from limelight.errors import wrong
 from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention
-from limelight.nn.blocks import PreNorm
+from limelight.nn.blocks import PostNorm, PreNorm
 from limelight.nn.feedforward import ACTIVATIONS
 
 # Our name of a part -> torch.nn's.
@@ -144,6 +144,8 @@ def _our_options(layer: Any) -> dict[str, Any]:
 
 def _their_options(block: EncoderBlock | DecoderBlock) -> dict[str, Any]:
     """The arguments that make torch.nn's layer like our block."""
+    if any(isinstance(part, PreNorm | PostNorm) and part.skip for part in block.children()):
+        raise wrong("module", "made with stochastic depth", "none, which torch.nn does not have")
     return {
         "d_model": block.self_attention.width,
         "nhead": block.self_attention.heads,

@@ -23,6 +23,7 @@ class SequenceData:
     reader: Reader
     answers: Answers
     notes: tuple[str, ...] = ()
+    cut: int | None = None  # items beyond which sequences were cut off
 
     @cached_property
     def digest(self) -> str:

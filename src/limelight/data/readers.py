@@ -1,6 +1,7 @@
 """How a line of text becomes the input of a model, and back. Saved beside the weights."""
 
 import json
+import math
 from functools import cached_property
 from typing import Literal
 
@@ -82,3 +83,8 @@ class Answers(Config):
     @property
     def outputs(self) -> int:
         return len(self.names) if self.kind == "class" else 1
+
+    def write(self, output: float) -> str:
+        """A number in its own unit, to a thousandth of what such numbers differ by."""
+        decimals = 3 - math.floor(math.log10(self.deviation))
+        return f"{round(output * self.deviation + self.mean, decimals):.10g}"

@@ -76,6 +76,8 @@ class Table(Config):
             numbers = targets["train"].double()
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
+        several = f"{len(answers.names)} classes" if answers.kind == "class" else answers.kind
+        notes.append(f"answers: {several}")
         reader = self._build_vocabulary([row.text for row in splits["train"]])
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
@@ -85,7 +87,7 @@ class Table(Config):
             name: Examples(Ragged.of([text[: self.longest] for text in split]), targets[name])
             for name, split in texts.items()
         }
-        return SequenceData(examples, reader, answers, tuple(notes))
+        return SequenceData(examples, reader, answers, tuple(notes), self.longest)
 
     def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str]]:
         files = _find_files(Path(self.path))
@@ -112,8 +114,8 @@ class Table(Config):
             return True
         short = min(range(len(first)), key=lambda i: sum(len(fields[i]) for fields in others))
         below = [fields[short] for fields in others]
-        repeated = len(set(below)) < len(below)
-        return repeated and _number(first[short]) is None and first[short] not in below
+        known = len(set(below)) < len(below) or None not in map(_number, below)
+        return known and _number(first[short]) is None and first[short] not in below
 
     def _find_columns(self, sheet: Sheet, header: bool) -> tuple[str, str]:
         """The names of the columns of texts and of labels."""

@@ -104,7 +104,7 @@ def _read_source(source: str | Path) -> dict[str, Any]:
     packaged = files("limelight.recipes").joinpath(f"{source}.toml")
     if path.suffix == ".toml":
         try:
-            return _parse(path.read_text(encoding="utf-8"), str(path))
+            return _parse(path.read_text(encoding="utf-8-sig"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise WrongInput(f"{path}: {reason}") from None

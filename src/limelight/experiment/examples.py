@@ -1,7 +1,9 @@
 """Held-out examples that a run is right about, and some that it is not."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from limelight.experiment.looking import SEARCH
 from limelight.experiment.run import Run
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.metrics import single_spaced
+from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
 from limelight.view.record import Record
 
@@ -24,15 +27,17 @@ def examples(run: Run) -> list[Record]:
     pairs = list(islice(_held_out(run), TRIED))
     search = SEARCH if isinstance(run.task, Translate) else None  # as they are looked at
     answers = run.predict([given for given, _ in pairs], search=search)
-    known = dict[bool, list[tuple[str | Tensor, tuple[str, ...]]]]({True: [], False: []})
+    known = dict[bool | None, list[tuple[str | Tensor, tuple[str, ...]]]]({True: [], False: [], None: []})
+    near = _near(run)
     for (given, truths), answer in zip(pairs, answers, strict=True):
-        known[_same(answer.text, truths)].append((given, truths))
-    chosen = known[True][:SHOWN] + known[False][:SHOWN]
+        known[_is_right(answer.text, truths, near)].append((given, truths))
+    chosen = known[True][:SHOWN] + known[False][:SHOWN] + known[None][: 2 * SHOWN]
     found = []
     for (_, truths), record in zip(chosen, run.look([given for given, _ in chosen]), strict=True):
         if not isinstance(record, WrongInput):
+            right = _is_right(record.answer, truths, near)
             truth = record.answer if _says(record.answer, truths) else truths[0]
-            found.append(record.model_copy(update={"truth": truth}))
+            found.append(record.model_copy(update={"truth": truth, "right": right}))
     return found
 
 
@@ -53,12 +58,19 @@ def _held_out(run: Run) -> Iterator[tuple[str | Tensor, tuple[str, ...]]]:
                 yield batch.inputs[0], (task.name(batch.targets[0]),)
 
 
-def _same(answer: str, truths: tuple[str, ...]) -> bool:
-    """A number is right when it is nearer to the true one than to the next whole one."""
-    try:
-        return abs(float(answer) - float(truths[0])) < 0.5
-    except ValueError:
-        return _says(answer, truths)
+def _near(run: Run) -> float:
+    """How near a number must be to be right: whole ones nearer than to the next. 0: it is no number; NaN: no
+    distance says it."""
+    if not isinstance(run.task, SequenceTask) or run.task.answers.kind != "number":
+        return 0.0
+    numbers = cast(Tensor, run.task.examples(run.held_out).targets)
+    return 0.5 if bool((numbers == numbers.round()).all()) else math.nan
+
+
+def _is_right(answer: str, truths: tuple[str, ...], near: float) -> bool | None:
+    if math.isnan(near):
+        return None
+    return abs(float(answer) - float(truths[0])) < near if near else _says(answer, truths)
 
 
 def _says(answer: str, truths: tuple[str, ...]) -> bool:

@@ -29,6 +29,7 @@ SILENT = (nn.Dropout, nn.Identity, Tap)
 # What stands below a layer but is a part of it: its parameters are the layer's own.
 INSIDE = {MultiHeadAttention: ("query", "key", "value", "output"), AdditiveAttention: ("vector",)}
 
+MOST = 1_000  # sequences that a run's model is tried on, however large its batches
 WIDEST = 32  # characters of a line of parameters
 
 # By what they are about, most often a kind of layer.
@@ -180,7 +181,7 @@ def _sample(folder: Path, wanted: Experiment) -> tuple[Sizes, tuple[Tensor | Non
     saved = RunFolder(folder).best() if remembered else None
     if saved:
         task = wanted.task.restore(saved.data)
-        return task.sizes, task.arguments(task.blank(wanted.train.batch))
+        return task.sizes, task.arguments(task.blank(min(wanted.train.batch, MOST)))
     task = wanted.task.load(wanted.seed)
     # The longest cost the most; most often they are of one length, so that no shape is packed.
     longest = task.lengths("train").argsort(descending=True, stable=True)[: wanted.train.batch]

@@ -83,7 +83,10 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
         trainer.resume(inexact=inexact)
     if trainer.world.first:
         files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
-    return trainer.fit()
+    progress = trainer.fit()
+    if progress.step < trainer.total:
+        trainer.watcher.note(f"ended after step {progress.step} of {trainer.total}: {trainer.ending}")
+    return progress
 
 
 def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:

@@ -51,7 +51,9 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
         else:
             known = {"name": name}
             if isinstance(given, str | Path):  # as it was typed; of a file, the name alone: pages travel
-                known["given"] = Path(given).name if isinstance(task, ClassifyImages) else str(given)
+                text = Path(given).name if isinstance(task, ClassifyImages) else str(given)
+                # A name or an argument may be no UTF-8, which a page must be.
+                known["given"] = text.encode(errors="backslashreplace").decode()
             records.append(next(found).model_copy(update=known))
     return records
 
@@ -60,7 +62,7 @@ def _read(model: nn.Module, task: AnyTask, given: Given) -> Tensor | WrongInput:
     """What the model is given: pixels, or the numbers of tokens."""
     try:
         if isinstance(task, ClassifyImages):
-            return task.read(given)
+            return _not_too_fine(task.read(given), cast(ViT, model).patch)
         if isinstance(given, bytes):
             raise WrongInput("this run reads text, not images")
         if isinstance(task, Translate):
@@ -72,6 +74,13 @@ def _read(model: nn.Module, task: AnyTask, given: Given) -> Tensor | WrongInput:
     except WrongInput as refusal:
         return refusal
     return row
+
+
+def _not_too_fine(pixels: Tensor, patch: int) -> Tensor:
+    rows, columns = (size // patch for size in pixels.shape[1:])
+    if rows * columns > LONGEST:
+        raise WrongInput(f"{rows} × {columns} patches are too many to look at; allowed: {LONGEST}")
+    return pixels
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from limelight.experiment.alignment import Alignment, look
 from limelight.experiment.image_pictures import draw_images, draw_look, first_right
-from limelight.experiment.looking import look_at_items
+from limelight.experiment.looking import SEARCH, look_at_items
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
+from limelight.tasks.decode import Search
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
@@ -66,7 +67,7 @@ def _first_short(run: Run) -> Tensor:
 def _translated(run: Run, task: Translate, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
     """Cross-attention over a line, or over the translation whose words cross most."""
     lines = _worth_looking_at(run) if line is None else [line]
-    answers = run.predict(lines, alignment=True)
+    answers = run.predict(lines, search=Search(beam=SEARCH.beam), alignment=True)  # as pages do
     best, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
     source, target = task.encode(run.model, best), task.target.encode(answer.text)
     seen = look(run.model, task, source, target)

@@ -100,11 +100,14 @@ class Run:
 
         In a notebook, the last line of a cell shows it: run.see("I am home .")
         """
-        found = self.look(inputs or (self.sample,))
+        found = self.look(inputs or (self.sample or self._first(),))
         for one in found:
             if isinstance(one, WrongInput):
                 raise one
         return Sight(tuple(one for one in found if isinstance(one, Record)))
+
+    def _first(self) -> Tensor:
+        return self.task.batch(self.held_out, torch.tensor([0])).inputs[0]
 
     def look(self, inputs: Sequence[Given]) -> list[Record | WrongInput]:
         """One record an input, in their order; what cannot be read has its refusal there."""

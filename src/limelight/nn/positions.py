@@ -91,7 +91,7 @@ class GridPositions(nn.Module):
         check_axes("x", x, "(B, P, D)", self.width)
         if x.shape[1] != rows * columns:
             raise wrong("x", f"of {x.shape[1]} patches", f"{rows} × {columns} of them")
-        return x + self.vectors(rows, columns).to(x.dtype)
+        return x + self.vectors(rows, columns).to(x)
 
     def vectors(self, rows: int, columns: int) -> Tensor:
         """-> (P, D)"""

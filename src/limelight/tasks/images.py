@@ -17,7 +17,7 @@ from limelight.data.digits import Digits
 from limelight.data.folders import ImageFiles
 from limelight.data.images import ImageData
 from limelight.data.pictures import read_picture
-from limelight.errors import WrongInput
+from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.examples import ExamplesTask
 from limelight.tasks.task import Answer, Goal, Scores
@@ -59,13 +59,16 @@ class ClassifyImages(ExamplesTask[ImageData]):
     @classmethod
     def of(cls, data: ImageData, augment: AugmentConfig) -> "ClassifyImages":
         pixels = data.splits["train"].pixels
-        some = pixels[:: max(1, len(pixels) // MEASURED)].double() / 255
         channels, rows, columns = pixels.shape[1:]
+        if augment.padding == "reflect" and augment.crop >= min(rows, columns):
+            allowed = f"less than {min(rows, columns)} with padding that reflects"
+            raise wrong("task.augment.crop", augment.crop, allowed)
+        mean, deviation = _measure(pixels)
         state = ImagesState(
             names=data.names,
             image=(channels, rows, columns),
-            mean=tuple(some.mean((0, 2, 3)).tolist()),
-            deviation=tuple(some.std((0, 2, 3), correction=0).clamp(min=1e-3).tolist()),
+            mean=tuple(mean.tolist()),
+            deviation=tuple(deviation.clamp(min=1e-3).tolist()),
         )
         return cls(state, augment, data)
 
@@ -144,11 +147,28 @@ class ClassifyImages(ExamplesTask[ImageData]):
         if isinstance(one, bytes):
             return read_picture(one, (rows, columns), channels)
         if not isinstance(one, Tensor):
+            if not str(one).strip():
+                raise WrongInput(f"input {number} is empty; allowed: the name of an image file")
             return read_picture(Path(one), (rows, columns), channels, str(one))
         if one.dtype != torch.uint8 or one.dim() != 3 or one.shape[0] != channels:
             what = f"{tuple(one.shape)} of {one.dtype}"
             raise WrongInput(f"input {number} is {what}; allowed: ({channels}, Y, X) of torch.uint8")
         return one
+
+
+def _measure(pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, C, Y, X) -> (C), (C)
+
+    Mean and deviation of each channel, from 0 to 1; a few images at a time: numbers take eight times the
+    room of bytes.
+    """
+    some = pixels[:: -(-len(pixels) // MEASURED)]
+    sums_2C = torch.zeros(2, pixels.shape[1], dtype=torch.float64)
+    for piece in some.split(100):
+        values = piece.double() / 255
+        sums_2C += torch.stack((values.sum((0, 2, 3)), values.square().sum((0, 2, 3))))
+    mean_C, squares_C = sums_2C * some.shape[1] / some.numel()
+    return mean_C, (squares_C - mean_C.square()).clamp(min=0).sqrt()
 
 
 def _loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:

@@ -13,7 +13,7 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
-from limelight.errors import WrongInput
+from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.examples import ExamplesTask
 from limelight.tasks.task import Answer, Goal
@@ -27,6 +27,7 @@ class SequenceState(Config):
     reader: Reader
     answers: Answers
     longest: int
+    cut: int | None = None  # items beyond which a sequence is cut off
 
 
 class SequenceTask(ExamplesTask[SequenceData]):
@@ -38,7 +39,8 @@ class SequenceTask(ExamplesTask[SequenceData]):
     @classmethod
     def of(cls, data: SequenceData) -> Self:
         longest = max(int(examples.inputs.lengths.max()) for examples in data.splits.values())
-        return cls(SequenceState(reader=data.reader, answers=data.answers, longest=longest), data)
+        state = SequenceState(reader=data.reader, answers=data.answers, longest=longest, cut=data.cut)
+        return cls(state, data)
 
     @classmethod
     def restored(cls, state: str) -> Self:
@@ -83,14 +85,14 @@ class SequenceTask(ExamplesTask[SequenceData]):
     def answer(self, outputs: Tensor, length: int) -> Answer:
         """What the model says of one sequence, of its outputs (T, L) or (L)."""
         if self.answers.kind == "number":
-            return Answer(f"{float(outputs) * self.answers.deviation + self.answers.mean:.4g}")
+            return Answer(self.answers.write(float(outputs)))
         best, chosen = self.choices(outputs, length).max(-1)
         return Answer(self.name(chosen), float(best.prod()))
 
     def name(self, answer: Tensor) -> str:
         """() or (T) -> in words, what is right or was chosen"""
         if self.answers.kind == "number":
-            return f"{float(answer):.4g}"
+            return f"{float(answer):.7g}"  # as many digits as float32 holds
         numbers = answer.long().flatten().tolist()
         names = self.answers.names
         return " ".join(
@@ -101,8 +103,16 @@ class SequenceTask(ExamplesTask[SequenceData]):
     def predict(
         self, model: nn.Module, lines: Sequence[str | Path | Tensor], *, first: int = 1
     ) -> list[Answer]:
-        """One answer a line, in the order of the lines."""
-        rows = Ragged.of([self.encode(line, number) for number, line in enumerate(lines, first)])
+        """One answer a line, in the order of the lines; of an empty line, an empty one."""
+        places = [i for i, line in enumerate(lines) if isinstance(line, Tensor) or str(line).strip()]
+        said = self._answers(model, [self.encode(lines[i], first + i) for i in places])
+        found = dict(zip(places, said, strict=True))
+        return [found.get(i, Answer("")) for i in range(len(lines))]
+
+    def _answers(self, model: nn.Module, encoded: list[Tensor]) -> list[Answer]:
+        if not encoded:
+            return []
+        rows = Ragged.of(encoded)
         device = next(model.parameters()).device
         model.eval()
         found: dict[int, Answer] = {}
@@ -117,8 +127,21 @@ class SequenceTask(ExamplesTask[SequenceData]):
     def encode(self, line: str | Path | Tensor, number: int = 1) -> Tensor:
         """-> (T) or (T, features)"""
         if isinstance(line, Tensor):
-            return line
+            return self._check(line, number)
         try:
-            return self.reader.encode(str(line))
+            return self.reader.encode(str(line))[: self._state.cut]
         except WrongInput as refusal:
             raise WrongInput(f"input {number}: {refusal}") from None
+
+    def _check(self, row: Tensor, number: int) -> Tensor:
+        """A sequence as it is given to the model; anything else is refused."""
+        features, size = self.sizes.features, self.sizes.vocabulary
+        if features:
+            allowed, good = f"(T, {features}), of numbers", row.dim() == 2 and row.shape[1] == features
+        else:
+            allowed = f"(T), of whole numbers from 0 to {size - 1}"
+            good = row.dim() == 1 and not row.is_floating_point()
+            good = good and bool(((row >= 0) & (row < size)).all())
+        if not good or not len(row):
+            raise wrong(f"input {number}", f"{row.dtype} of shape {tuple(row.shape)}", allowed)
+        return row.float() if features else row.long()

@@ -1,7 +1,8 @@
 """Checkpoints: written as a whole or not at all, and read only if every byte is as it was written.
 
 A checkpoint is a folder `step-00001230` of a few files and a `manifest.json`, which is written last and
-knows size and SHA-256 of each. `newest` and `best` are looked up, never stored.
+knows size and SHA-256 of each; it is called `step-00001230-1` as long as an older one has its place. `newest`
+and `best` are looked up, never stored.
 """
 
 import hashlib
@@ -44,11 +45,14 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         },
     }
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"step-{checkpoint.step:08d}"
-    if place.exists():  # written by a run that was then cut back to an earlier step
-        files.remove(place)
+    # The step may be there already, not yet judged, or damaged: it stays until the new one is whole.
+    name = f"step-{checkpoint.step:08d}"
+    names = [name, *(f"{name}-{number}" for number in range(1, 10))]
+    place = next(folder / free for free in names if not (folder / free).exists())
     files.commit(place, {**checkpoint.files, MANIFEST: _seal(manifest)})
     _prune(folder, place)
+    if place.name != name:
+        files.rename(place, folder / name)
 
 
 def newest(folder: Path) -> Checkpoint | None:
@@ -87,7 +91,7 @@ def _read_manifest(place: Path) -> dict[str, Any]:
         raise Damaged(f"{path} cannot be read") from None
     if manifest["format"] != FORMAT:
         raise WrongInput(f"{path} has format {manifest['format']}; this version reads {FORMAT}")
-    if place.name != f"step-{manifest['step']:08d}" or any("/" in name for name in manifest["files"]):
+    if _step(place) != f"step-{manifest['step']:08d}" or any("/" in name for name in manifest["files"]):
         raise Damaged(f"{path} belongs elsewhere")
     return manifest
 
@@ -103,7 +107,11 @@ def _steps(folder: Path) -> list[Path]:
     """Newest first."""
     if not folder.is_dir():
         return []
-    return sorted((p for p in folder.iterdir() if re.fullmatch(r"step-\d{8,}", p.name)), reverse=True)
+    return sorted((p for p in folder.iterdir() if re.fullmatch(r"step-\d{8,}(-\d)?", p.name)), reverse=True)
+
+
+def _step(place: Path) -> str:
+    return "-".join(place.name.split("-")[:2])
 
 
 def _whole(folder: Path, places: list[Path]) -> Iterator[Checkpoint]:
@@ -123,8 +131,9 @@ def _score(place: Path) -> float:
 
 
 def _prune(folder: Path, written: Path) -> None:
-    """What is later than the one just written belongs to a future that was cut off."""
-    places = [place for place in _steps(folder) if place.name <= written.name]
+    """What is later than the one just written belongs to a future that was cut off; it is the only one of
+    its step."""
+    places = [written, *(place for place in _steps(folder) if place.name < _step(written))]
     kept = {*places[:KEEP], max(places, key=_score)}
     for place in _steps(folder):
         if place not in kept:

@@ -26,7 +26,7 @@ class TrainConfig(Config):
     optimiser: Literal["adam", "muon"] = "adam"  # muon: for the hidden matrices, beside adam
     rate: float = Field(1e-3, gt=0)
     schedule: Literal["cosine", "inverse-root", "constant"] = "cosine"
-    warmup: int = Field(50, ge=0, le=1_000_000_000)  # steps
+    warmup: int = Field(50, ge=0, le=1_000_000_000)  # steps, but at most a quarter of all
     decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, ge=0)  # the longest gradient; 0: any
     smoothing: float = Field(0.0, ge=0, lt=1)

@@ -52,6 +52,11 @@ def replace(path: Path, content: bytes) -> None:
     sync(path.parent)
 
 
+def rename(folder: Path, other: Path) -> None:
+    perform(os.rename, folder, other)
+    sync(other.parent)
+
+
 def remove(folder: Path) -> None:
     """Out of sight at once, then gone: a half-removed folder is never taken for a whole one."""
     unfinished = _new_name(folder.parent)

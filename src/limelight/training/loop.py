@@ -71,44 +71,55 @@ class Trainer:
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
         self._schedule = SCHEDULES[config.schedule]
+        self._warmup = min(config.warmup, self.total // 4)  # a short run must arrive at its rate, too
         self._saved = (-1, -1)  # step and last evaluation of what was saved last
         self._stop = 0  # the signal that all processes agreed on
 
     def resume(self, *, inexact: bool = False) -> None:
         """Go on from the newest checkpoint that is whole, or from the beginning where there is none."""
         saved = self.folder.newest(self.world)
-        if saved and not inexact:
-            self._check_environment(saved.environment)
         if saved is None:
             self.watcher.note(f"{self.folder.path} has no checkpoint to resume from: beginning at step 0")
         else:
+            self._check_environment(saved.environment, inexact)
             load_weights(self.model, saved.weights)
+            self.optimiser.restore(saved.training)
         if self.world.first:
             self.folder.journal.cut(saved.journal if saved else 0)
         if saved is None:
             return
-        self.optimiser.restore(saved.training)
         self.progress = Progress(**saved.progress)
         self._saved = (self.progress.step, self.progress.evaluated)
 
-    def _check_environment(self, before: dict[str, Any]) -> None:
+    def _check_environment(self, before: dict[str, Any], inexact: bool) -> None:
         now = self.environment
+        # Other data may have other words and classes: weights would mean something else, and scores, too.
+        if now.get("data") != before.get("data"):
+            raise WrongInput("the data is no longer that of the run; begin another one with --out")
         differences = [
             f"{key} was {str(value)[:12]}, is {str(now.get(key))[:12]}"
             for key, value in before.items()
             if now.get(key) != value
         ]
-        if differences:
+        if differences and not inexact:
             hint = "--allow-inexact goes on all the same"
             raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
 
     @property
-    def finished(self) -> bool:
-        """All steps done, or validation perfect, or nothing better for too long."""
+    def ending(self) -> str:
+        """Why the run ends here; empty as long as it goes on."""
         progress, config = self.progress, self.config
-        perfect = config.perfect and progress.perfect >= config.perfect
-        tired = config.patience and progress.stale >= config.patience
-        return bool(progress.step >= self.total or perfect or tired)
+        if progress.step >= self.total:
+            return "all steps are done"
+        if config.perfect and progress.perfect >= config.perfect:
+            return f"{progress.perfect} perfect evaluations in a row, as train.perfect asks for"
+        if config.patience and progress.stale >= config.patience:
+            return f"{progress.stale} evaluations without a better one, as many as train.patience allows"
+        return ""
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.ending)
 
     def fit(self) -> Progress:
         """Train to the end. What was saved is whole at every moment."""
@@ -156,7 +167,7 @@ class Trainer:
         world.add_up_gradient(self.optimiser.gradient)
         if config.clip:
             self.optimiser.clip(config.clip)
-        self.optimiser.step(config.rate * self._schedule(progress.step, config.warmup, self.total))
+        self.optimiser.step(config.rate * self._schedule(progress.step, self._warmup, self.total))
         progress.step += 1
         progress.count += count
         now = dict(zip(self._names, sums, strict=True))

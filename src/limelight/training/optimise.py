@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from limelight.errors import WrongInput
+
 Schedule = Callable[[int, int, int], float]
 
 
@@ -119,6 +121,9 @@ class Optimiser:
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
+        shapes = {name: tensor.shape for name, tensor in state.items()}
+        if shapes != {name: tensor.shape for name, tensor in self._state.items()}:
+            raise WrongInput("train.optimiser or train.average is another one than in the checkpoint")
         for name, tensor in self._state.items():
             tensor.copy_(state[name])
 

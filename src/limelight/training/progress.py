@@ -1,5 +1,6 @@
 """What is shown while a run goes on: a live bar on a terminal, plain lines elsewhere."""
 
+import math
 import sys
 import time
 
@@ -104,5 +105,5 @@ def show(metrics: Metrics) -> str:
 def show_metric(name: str, value: float) -> str:
     """Never rounded up to a perfection that was not reached."""
     if name in ("accuracy", "exact"):
-        return f"{int(value * 10_000) / 100:.2f} %"
+        return f"{math.floor(value * 10_000 + 1e-6) / 100:.2f} %"
     return f"{value:.2f}" if name in ("bleu", "bleu_lowercase", "chrf") else f"{value:.4f}"

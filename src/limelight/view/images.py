@@ -15,6 +15,7 @@ from limelight.view.plots import COLOURS, plain
 
 RIGHT, WRONG = "tab:blue", "tab:orange"  # told apart by every kind of colour vision
 ACROSS = 8  # maps or images in a row
+MOST_MAPS = 16  # positions along a side of the grid that have a map each
 
 
 def rollout(layers: Sequence[Tensor]) -> Tensor:
@@ -100,12 +101,18 @@ def draw_confusion(counts: Tensor, names: Sequence[str], *, title: str = "") -> 
 
 
 def draw_similarities(vectors: Tensor, rows: int, columns: int, *, title: str = "") -> Figure:
-    """(P, D) -> for each position a small map: how alike its vector is to those of all others, by cosine"""
+    """(P, D) -> for each position a small map: how alike its vector is to those of all others, by cosine
+
+    Of a fine grid, every second position or fewer have a map.
+    """
     unit_PD = torch.nn.functional.normalize(vectors.detach().float().cpu(), dim=1)
-    maps = (unit_PD @ unit_PD.T).unflatten(1, (rows, columns)).numpy()
-    figure = Figure(figsize=(1.2 + 0.75 * columns, 0.8 + 0.75 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axes, map_yx in zip(grid, maps, strict=True):
+    alike = (unit_PD @ unit_PD.T).unflatten(1, (rows, columns)).unflatten(0, (rows, columns))
+    every = -(-max(rows, columns) // MOST_MAPS)
+    maps = alike[::every, ::every]
+    across, down = maps.shape[1], maps.shape[0]
+    figure = Figure(figsize=(1.2 + 0.75 * across, 0.8 + 0.75 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False).flatten()
+    for axes, map_yx in zip(grid, maps.flatten(0, 1).numpy(), strict=True):
         picture = axes.imshow(map_yx, cmap=COLOURS, vmin=-1.0, vmax=1.0)
         axes.set_axis_off()
     figure.colorbar(picture, ax=list(grid), label="cosine")

@@ -48,6 +48,7 @@ class Record(Config):
     answer: str
     probability: float | None = None
     truth: str | None = None  # what would have been right, where that is known
+    right: bool | None = None  # whether the answer is, where that can be said
     sides: dict[str, tuple[str, ...]]  # tokens, by the name of what they are
     maps: tuple[AttentionMap, ...]
     weights: str  # `pack` of all maps

@@ -34,7 +34,7 @@ export function font(size, weight = 400) {
   return `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`;
 }
 
-// One pixel a weight; what is exactly zero stays transparent, for that is a mask's work. Of more cells than
+// One pixel a weight; what rounds to zero stays transparent: it is masked, or as good as. Of more cells than
 // `most` each pixel stands for several and shows the largest: a lone strong weight must not be lost.
 export function cells(weights, head, largest, most = Infinity) {
   const block = Math.max(1, Math.ceil(Math.max(weights.rows, weights.columns) / most));

@@ -50,6 +50,13 @@ function textForm({ longest, examples }, given) {
       ask(asker.now);
     }),
   );
+  // A link to another input was pasted into this page.
+  window.addEventListener("hashchange", () => {
+    const { given: wanted } = readAddress();
+    if (!wanted || wanted === field.value) return;
+    field.value = wanted;
+    ask(asker.now);
+  });
   if (given.trim()) ask(asker.now);
 }
 

@@ -14,7 +14,7 @@ export function summary(record) {
   }
   const given = record.given ? [part("given", make("p", { class: "given" }, record.given))] : [];
   // Another translation than the reference may be as good: it is no mistake.
-  const isOther = isTranslation(record) && record.truth !== null && !isRight(record);
+  const isOther = isTranslation(record) && record.truth !== null && !record.right;
   const reference = isOther ? [part("reference", make("p", { class: "given" }, record.truth))] : [];
   node.append(make("div", { class: "words" }, ...given, part("answer", answer(record)), ...reference));
   if (record.candidates.length && !isStepped(record)) {
@@ -31,21 +31,22 @@ function answer(record) {
   const { answer: text, probability, truth } = record;
   const line = make("p", { class: "answer" }, make("strong", {}, text));
   if (probability !== null) line.append(" ", make("span", { class: "muted number" }, percent(probability)));
-  if (truth !== null && (isRight(record) || !isTranslation(record))) {
-    const [name, words] = isRight(record) ? ["right", "✓ right"] : ["wrong", `✗ expected ${truth}`];
+  if (truth !== null && (record.right || !isTranslation(record))) {
+    const [name, words] = verdict(record);
     line.append(" ", make("span", { class: `verdict ${name}` }, words));
   }
   return line;
 }
 
-// A number is right when it is nearer to the true one than to the next whole one.
-export function isRight({ answer: text, truth }) {
-  return text === truth || Math.abs(Number(text) - Number(truth)) < 0.5;
+// Of a number that is not whole nobody can say how near is right: it stands beside the true one.
+export function verdict({ right, truth }) {
+  if (right === null) return ["muted", `expected ${truth}`];
+  return right ? ["right", "✓ right"] : ["wrong", `✗ expected ${truth}`];
 }
 
 export function shortly(record, number) {
   const given = record.given || `picture of ${record.answer}`;
   const cut = given.length > 48 ? `${given.slice(0, 47)}…` : given;
-  const isJudged = record.truth !== null && !isTranslation(record);
-  return `${number + 1}. ${cut}${isJudged ? (isRight(record) ? " ✓" : " ✗") : ""}`;
+  const isJudged = record.right !== null && !isTranslation(record);
+  return `${number + 1}. ${cut}${isJudged ? (record.right ? " ✓" : " ✗") : ""}`;
 }
