@@ -75,7 +75,8 @@ def train(
     resume
         Go on from the newest checkpoint of the run folder, to the same bits as if nothing had happened.
     allow_inexact
-        Resume even though settings, data, torch or threads are no longer the same.
+        Resume even though settings, versions or threads are no longer the same; the data must be, and what is
+        trained must fit.
     device
         auto, cpu, cuda or mps.
     compiled
@@ -251,9 +252,9 @@ def see(
     given
         A line of text, or an image file; without it, held-out examples.
     out
-        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf, of
-        the last 24 maps; of a translation, those of its words on the source. What was seen, for programs:
-        .json. Unless named, report.html in the run folder.
+        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf
+        (of a text the last 24 maps; of a translation, those of its words on the source). What was seen, for
+        programs: .json. Unless named, report.html in the run folder.
     dark
         A picture on a dark ground (a page follows the browser).
     device

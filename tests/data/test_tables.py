@@ -269,6 +269,7 @@ def test_numbers_keep_their_unit_and_training_tells_the_scale(tmp_path: Path) ->
         (4.5, 2.9, -0.2, "3.92"),
         (20_005, 3.2, 1.5, "20009.8"),
         (0, 1e-5, 1, "1e-05"),
+        (0, 1, -3e-4, "0"),
         (5e6, 1e6, 0.1, "5100000"),
     ],
 )

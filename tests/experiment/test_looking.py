@@ -129,7 +129,7 @@ def test_what_cannot_be_read_does_not_harm_its_neighbours() -> None:
     good, bad, long, binary = subject.look("3 1 4", "3 x 4", "1 " * (LONGEST + 1), b"GIF89a")
     assert isinstance(good, Record)
     assert good.given == "3 1 4"
-    assert str(bad).startswith("input 1: symbol is 'x'")
+    assert str(bad).startswith("input 2: symbol is 'x'")
     assert str(long) == "513 tokens are too many to look at; allowed: 512"
     assert str(binary) == "this run reads text, not images"
 

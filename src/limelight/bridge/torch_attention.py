@@ -42,9 +42,9 @@ def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
         theirs.embed_dim, theirs.num_heads, memory_width=theirs.kdim, dropout=theirs.dropout, bias=bias
     )
     _copy(theirs, ours.to(theirs.out_proj.weight))
-    frozen = _owners(theirs)
+    owners = _owners(theirs)
     for name, parameter in _owners(ours).items():
-        parameter.requires_grad_(frozen[name].requires_grad)
+        parameter.requires_grad_(owners[name].requires_grad)
     return ours
 
 

@@ -87,4 +87,4 @@ class Answers(Config):
     def write(self, output: float) -> str:
         """A number in its own unit, to a thousandth of what such numbers differ by."""
         decimals = 3 - math.floor(math.log10(self.deviation))
-        return f"{round(output * self.deviation + self.mean, decimals):.10g}"
+        return f"{round(output * self.deviation + self.mean, decimals) + 0.0:.10g}"  # not -0

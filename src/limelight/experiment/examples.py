@@ -32,9 +32,12 @@ def examples(run: Run) -> list[Record]:
     for (given, truths), answer in zip(pairs, answers, strict=True):
         known[_is_right(answer.text, truths, near)].append((given, truths))
     chosen = known[True][:SHOWN] + known[False][:SHOWN] + known[None][: 2 * SHOWN]
-    found = []
-    for (_, truths), record in zip(chosen, run.look([given for given, _ in chosen]), strict=True):
-        if not isinstance(record, WrongInput):
+    found, looked = [], run.look([given for given, _ in chosen])
+    for (_, truths), record in zip(chosen, looked, strict=True):
+        if isinstance(record, WrongInput):
+            if all(isinstance(one, WrongInput) for one in looked):
+                raise record
+        else:
             right = _is_right(record.answer, truths, near)
             truth = record.answer if _says(record.answer, truths) else truths[0]
             found.append(record.model_copy(update={"truth": truth, "right": right}))

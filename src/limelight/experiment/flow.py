@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +104,14 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
     if begun and not inexact:
         different = differences(experiment(folder), wanted)
         if different:
-            raise WrongInput(
-                f"not the same run any more: {'; '.join(different)}; --allow-inexact goes on all the same"
-            )
+            hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
+            raise WrongInput(f"not the same run any more: {'; '.join(different)}; {hint}")
 
 
 def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:
     """What the bits of a run depend on beside its experiment."""
     return {
+        "limelight": version("limelight"),
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),
         "processes": world.size,

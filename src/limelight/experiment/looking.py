@@ -36,7 +36,7 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
     An input is a line of text; an image as the name of its file, its bytes or pixels; a sequence as a tensor.
     """
     model.eval()
-    rows = [_read(model, task, given) for given in several]
+    rows = [_read(model, task, given, number) for number, given in enumerate(several, 1)]
     good = [row for row in rows if isinstance(row, Tensor)]
     if isinstance(task, Translate):
         found = iter(_translations(model, task, good))
@@ -58,17 +58,17 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
     return records
 
 
-def _read(model: nn.Module, task: AnyTask, given: Given) -> Tensor | WrongInput:
+def _read(model: nn.Module, task: AnyTask, given: Given, number: int) -> Tensor | WrongInput:
     """What the model is given: pixels, or the numbers of tokens."""
     try:
         if isinstance(task, ClassifyImages):
-            return _not_too_fine(task.read(given), cast(ViT, model).patch)
+            return _not_too_fine(task.read(given, number), cast(ViT, model).patch)
         if isinstance(given, bytes):
             raise WrongInput("this run reads text, not images")
         if isinstance(task, Translate):
-            row = given if isinstance(given, Tensor) else task.encode(model, str(given))
+            row = given if isinstance(given, Tensor) else task.encode(model, str(given), number)
         else:
-            row = task.encode(given)
+            row = task.encode(given, number)
         if len(row) > LONGEST:
             raise WrongInput(f"{len(row):,} tokens are too many to look at; allowed: {LONGEST}")
     except WrongInput as refusal:

@@ -162,7 +162,7 @@ def _measure(pixels: Tensor) -> tuple[Tensor, Tensor]:
     Mean and deviation of each channel, from 0 to 1; a few images at a time: numbers take eight times the
     room of bytes.
     """
-    some = pixels[:: -(-len(pixels) // MEASURED)]
+    some = pixels[:: max(1, len(pixels) // MEASURED)]
     sums_2C = torch.zeros(2, pixels.shape[1], dtype=torch.float64)
     for piece in some.split(100):
         values = piece.double() / 255

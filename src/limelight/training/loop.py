@@ -98,11 +98,11 @@ class Trainer:
             raise WrongInput("the data is no longer that of the run; begin another one with --out")
         differences = [
             f"{key} was {str(value)[:12]}, is {str(now.get(key))[:12]}"
-            for key, value in before.items()
+            for key, value in {**dict.fromkeys(now), **before}.items()
             if now.get(key) != value
         ]
         if differences and not inexact:
-            hint = "--allow-inexact goes on all the same"
+            hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
             raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
 
     @property
