@@ -1,18 +1,14 @@
 """R7 and what a checkpoint promises beside it."""
 
-import contextlib
-import errno
 import random
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import goes_red
 
 from limelight.errors import WrongInput
-from limelight.training import checkpoint, files
+from limelight.training import checkpoint
 from limelight.training.checkpoint import Checkpoint
 
 
@@ -112,46 +108,6 @@ def test_what_is_saved_after_going_back_to_an_older_one_is_kept(tmp_path: Path) 
     checkpoint.save(tmp_path, made(150))
     assert checkpoint.newest(tmp_path) == made(150)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000100", "step-00000150"]
-
-
-def check_again(folder: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Write the only checkpoint again, and fail at an operation; -> whether there was one."""
-    checkpoint.save(folder, made(5))
-    count = 0
-
-    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == at:
-            raise OSError(errno.ENOSPC, "no space")
-        return act(*arguments)
-
-    with monkeypatch.context() as patch, contextlib.suppress(OSError):
-        patch.setattr(files, "perform", perform)
-        checkpoint.save(folder, made(5, 0.5))
-    assert checkpoint.newest(folder) in (made(5), made(5, 0.5))
-    checkpoint.save(folder, made(5, 0.7))
-    assert checkpoint.newest(folder) == checkpoint.best(folder) == made(5, 0.7)
-    assert [path.name for path in folder.glob("step-*")] == ["step-00000005"]
-    return count >= at
-
-
-def test_a_step_that_is_written_again_is_there_at_every_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = 1
-    while check_again(tmp_path / str(at), at, monkeypatch):
-        at += 1
-    assert at > 10
-    save = checkpoint.save
-
-    def careless(folder: Path, new: Checkpoint) -> None:
-        for old in folder.glob("step-*"):
-            files.remove(old)
-        save(folder, new)
-
-    monkeypatch.setattr(checkpoint, "save", careless)
-    goes_red(check_again, tmp_path / "careless", 5, monkeypatch)
 
 
 def test_of_equals_the_newest_is_best(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,34 +60,52 @@ def test_a_kill_at_any_operation_of_a_save_leaves_a_whole_checkpoint() -> None:
     goes_red(check_operations, "broken")
 
 
-def made(step: int) -> Checkpoint:
-    return Checkpoint(step, {"score": -step}, {"weights": bytes([step]) * 997, "data": b"{}"})
+def made(step: int, score: int | None = None) -> Checkpoint:
+    facts = {"score": -step if score is None else score}
+    return Checkpoint(step, facts, {"weights": bytes([step]) * 997, "data": b"{}"})
+
+
+@contextlib.contextmanager
+def failing(operation: int, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The operation of this number fails, and what comes of it is passed over; -> how many there were."""
+    count = [0]
+
+    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
+        count[0] += 1
+        if count[0] == operation:
+            raise OSError(number, os.strerror(number))
+        return act(*arguments)
+
+    with monkeypatch.context() as patch, contextlib.suppress(OSError):
+        patch.setattr(files, "perform", perform)
+        yield count
 
 
 def check_fault(path: Path, operation: int, number: int, save: Save, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Fail the operation of this number; -> whether there was one. The last good checkpoint stays."""
     for step in (1, 2, 3):
         checkpoint.save(path, made(step))
-    count = 0
-
-    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == operation:
-            raise OSError(number, os.strerror(number))
-        return act(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "perform", perform)
-        with contextlib.suppress(OSError):
-            save(path, made(4))
+    with failing(operation, number, monkeypatch) as count:
+        save(path, made(4))
     found = checkpoint.newest(path)
     assert found is not None
     assert found == made(found.step)
     assert found.step in (3, 4)
     checkpoint.save(path, made(5))
     assert checkpoint.newest(path) == made(5)
-    return count >= operation
+    return count[0] >= operation
+
+
+def check_again(path: Path, operation: int, number: int, save: Save, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """The same, while the only checkpoint is written again."""
+    checkpoint.save(path, made(5))
+    with failing(operation, number, monkeypatch) as count:
+        save(path, made(5, score=7))
+    assert checkpoint.newest(path) in (made(5), made(5, score=7))
+    checkpoint.save(path, made(5, score=8))
+    assert checkpoint.newest(path) == checkpoint.best(path) == made(5, score=8)
+    assert [place.name for place in path.glob("step-*")] == ["step-00000005"]
+    return count[0] >= operation
 
 
 def save_after_removing(folder: Path, new: Checkpoint) -> None:
@@ -97,14 +115,15 @@ def save_after_removing(folder: Path, new: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES], ids=errno.errorcode.get)
+@pytest.mark.parametrize("check", [check_fault, check_again])
 def test_a_fault_at_any_operation_of_a_save_leaves_a_whole_checkpoint(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Callable[..., bool], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation = 1
-    while check_fault(tmp_path / str(operation), operation, number, checkpoint.save, monkeypatch):
+    while check(tmp_path / str(operation), operation, number, checkpoint.save, monkeypatch):
         operation += 1
     assert operation > 10
-    goes_red(check_fault, tmp_path / "broken", 10, number, save_after_removing, monkeypatch)
+    goes_red(check, tmp_path / "broken", 10, number, save_after_removing, monkeypatch)
 
 
 def test_a_full_disk_stops_the_run_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,8 @@
 """Held-out examples that a run is right about, and some that it is not."""
 
-import math
 from collections.abc import Iterator
 from itertools import islice
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
 from limelight.view.record import Record
 
+Kind = Literal["words", "whole numbers", "numbers"]  # of what is to be said
 TRIED = 64  # examples, to find some of either kind
 SHOWN = 4  # of either kind
 SHORT = 64  # tokens: what is longer is hard to look at, and takes room
@@ -28,19 +28,19 @@ def examples(run: Run) -> list[Record]:
     search = SEARCH if isinstance(run.task, Translate) else None  # as they are looked at
     answers = run.predict([given for given, _ in pairs], search=search)
     known = dict[bool | None, list[tuple[str | Tensor, tuple[str, ...]]]]({True: [], False: [], None: []})
-    near = _near(run)
+    kind = _kind(run)
     for (given, truths), answer in zip(pairs, answers, strict=True):
-        known[_is_right(answer.text, truths, near)].append((given, truths))
+        known[_is_right(answer.text, truths, kind)].append((given, truths))
     chosen = known[True][:SHOWN] + known[False][:SHOWN] + known[None][: 2 * SHOWN]
-    found, looked = [], run.look([given for given, _ in chosen])
+    looked = run.look([given for given, _ in chosen])
+    found = []
     for (_, truths), record in zip(chosen, looked, strict=True):
-        if isinstance(record, WrongInput):
-            if all(isinstance(one, WrongInput) for one in looked):
-                raise record
-        else:
-            right = _is_right(record.answer, truths, near)
+        if not isinstance(record, WrongInput):
+            right = _is_right(record.answer, truths, kind)
             truth = record.answer if _says(record.answer, truths) else truths[0]
             found.append(record.model_copy(update={"truth": truth, "right": right}))
+    if looked and not found:
+        raise next(one for one in looked if isinstance(one, WrongInput))
     return found
 
 
@@ -61,19 +61,20 @@ def _held_out(run: Run) -> Iterator[tuple[str | Tensor, tuple[str, ...]]]:
                 yield batch.inputs[0], (task.name(batch.targets[0]),)
 
 
-def _near(run: Run) -> float:
-    """How near a number must be to be right: whole ones nearer than to the next. 0: it is no number; NaN: no
-    distance says it."""
+def _kind(run: Run) -> Kind:
     if not isinstance(run.task, SequenceTask) or run.task.answers.kind != "number":
-        return 0.0
+        return "words"
     numbers = cast(Tensor, run.task.examples(run.held_out).targets)
-    return 0.5 if bool((numbers == numbers.round()).all()) else math.nan
+    return "whole numbers" if bool((numbers == numbers.round()).all()) else "numbers"
 
 
-def _is_right(answer: str, truths: tuple[str, ...], near: float) -> bool | None:
-    if math.isnan(near):
+def _is_right(answer: str, truths: tuple[str, ...], kind: Kind) -> bool | None:
+    """A whole number is nearer to the true one than to the next; of others nobody can say how near it is."""
+    if kind == "numbers":
         return None
-    return abs(float(answer) - float(truths[0])) < near if near else _says(answer, truths)
+    if kind == "whole numbers":
+        return abs(float(answer) - float(truths[0])) < 0.5
+    return _says(answer, truths)
 
 
 def _says(answer: str, truths: tuple[str, ...]) -> bool:

@@ -21,7 +21,7 @@ from limelight.training import files
 from limelight.training.distributed import World, joined
 from limelight.training.folder import RunFolder
 from limelight.training.lock import locked
-from limelight.training.loop import Progress, Trainer
+from limelight.training.loop import Progress, Trainer, another_run
 from limelight.training.memory import keep_memory
 from limelight.training.progress import Watcher
 
@@ -104,8 +104,7 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
     if begun and not inexact:
         different = differences(experiment(folder), wanted)
         if different:
-            hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
-            raise WrongInput(f"not the same run any more: {'; '.join(different)}; {hint}")
+            raise another_run(different)
 
 
 def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:

@@ -40,6 +40,11 @@ class Progress:
     sums: dict[str, float] = field(default_factory=dict)
 
 
+def another_run(differences: list[str]) -> WrongInput:
+    hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
+    return WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
+
+
 class Trainer:
     def __init__(
         self,
@@ -102,8 +107,7 @@ class Trainer:
             if now.get(key) != value
         ]
         if differences and not inexact:
-            hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
-            raise WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
+            raise another_run(differences)
 
     @property
     def ending(self) -> str:
