@@ -11,8 +11,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "limelight"
 
 LEVELS = {
     "errors": 0,
+    "openmp": 0,
     "randomness": 0,
     "config": 1,
+    "memory": 1,
     "nn": 2,
     "data": 2,
     "models": 3,

@@ -13,4 +13,6 @@ def __getattr__(name: str) -> Any:
         return import_module(f"limelight.{name}")
     if name in ("open_run", "train"):
         return getattr(import_module("limelight.experiment"), name)
+    if name == "adaptive_spinning":
+        return import_module("limelight.openmp").adaptive_spinning
     raise AttributeError(f"module 'limelight' has no attribute {name!r}")

@@ -4,10 +4,13 @@ import io
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -15,7 +18,8 @@ from cyclopts.validators import Number
 
 from limelight import __version__
 from limelight.errors import Stopped, WrongInput
-from limelight.training.interrupt import Interrupted
+from limelight.openmp import adaptive_spinning
+from limelight.training.interrupt import STOPPING, Interrupted
 
 if TYPE_CHECKING:
     from limelight.tasks.task import Answer
@@ -155,13 +159,13 @@ def evaluate(
 def predict(
     run: Path,
     *text: str,
-    beam: int = 1,
-    n_best: int = 1,
-    length_penalty: float = 1.0,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int = 1,
+    beam: int | None = None,
+    n_best: int | None = None,
+    length_penalty: float | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
     alignment: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     device: str = "auto",
@@ -179,12 +183,13 @@ def predict(
     run
         A run folder.
     text
-        Inputs; an argument that is the name of a file stands for its lines. Without any, stdin is read.
-        Where images are classified, an input is the name of an image file.
+        Inputs; an argument that is the name of a file stands for its lines, of a CSV or TSV file for the
+        column of texts that was trained on. Without any, stdin is read. Where images are classified, an
+        input is the name of an image file.
     beam
-        Translations: how many beginnings are followed at once.
+        Translations: how many beginnings are followed at once; 4 unless named, 1 with a temperature.
     n_best
-        Translations: as many lines an input, the best first, each after its log-probability and a tab.
+        Translations: as many lines per input, the best first, each after its log-probability and a tab.
     length_penalty
         With --beam: beams are judged by log-probability / length^penalty; 0 likes short ones.
     temperature
@@ -205,9 +210,9 @@ def predict(
     from limelight.config import read
     from limelight.experiment import open_run
     from limelight.tasks.decode import Search
+    from limelight.tasks.translate import SEARCH
 
     wanted = {
-        "beam": max(beam, n_best) if not temperature else beam,
         "n_best": n_best,
         "length_penalty": length_penalty,
         "temperature": temperature,
@@ -215,16 +220,16 @@ def predict(
         "top_p": top_p,
         "seed": seed,
     }
-    search = read(Search, wanted)
+    given = {key: value for key, value in wanted.items() if value is not None}
+    if beam is not None or given:
+        given["beam"] = beam if beam is not None else 1 if temperature else max(SEARCH.beam, n_best or 1)
+    search = read(Search, given) if given else None
     opened = open_run(run, device=device)
     first = 1
     typed = not text and sys.stdin and sys.stdin.isatty()  # each line is answered at once, as each image is
-    for lines in _chunks(
-        _inputs(text, names=opened.reads_images), 1 if typed or opened.reads_images else 1_000
-    ):
-        answers = opened.predict(
-            lines, first=first, search=None if search == Search() else search, alignment=alignment
-        )
+    read_file = None if opened.reads_images else opened.lines_of
+    for lines in _chunks(_inputs(text, read_file), 1 if typed or opened.reads_images else 1_000):
+        answers = opened.predict(lines, first=first, search=search, alignment=alignment)
         for line, answer in zip(lines, answers, strict=True):
             _print_answer(line, answer, as_json=as_json)
         first += len(lines)
@@ -392,20 +397,21 @@ def check(
         sys.exit(1 if 1 in codes else 2)
 
 
-def _inputs(arguments: tuple[str, ...], *, names: bool) -> Iterator[str]:
-    """Lines end as in the files of training. With `names`, files are inputs themselves."""
-    from limelight.data.texts import read_text
+def _inputs(arguments: tuple[str, ...], read_file: Callable[[Path], list[str]] | None) -> Iterator[str]:
+    """Arguments, the lines of files, or those of stdin. Without `read_file`, files are inputs themselves."""
+    from limelight.data.paths import check_regular
 
-    for argument in arguments:
-        path = Path(argument)
-        try:
-            is_file = not names and path.is_file()
-        except OSError:  # too long for a name: it is text
-            is_file = False
-        if is_file:
-            yield from read_text(path).removesuffix("\n").split("\n")
-        else:
+    for number, argument in enumerate(arguments, 1):
+        if read_file is None:
             yield argument
+            continue
+        check_regular(Path(argument))
+        if os.path.isfile(argument):
+            yield from read_file(Path(argument))
+        elif argument.isascii() or argument == argument.encode(errors="replace").decode():
+            yield argument
+        else:
+            raise WrongInput(f"argument {number} is not UTF-8 text")
     if not arguments and sys.stdin:
         for number, line in enumerate(sys.stdin):
             yield line.removeprefix("" if number else "\ufeff").removesuffix("\n").removesuffix("\r")
@@ -449,13 +455,17 @@ def _print_json(content: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Exit code 0: done. 1: it could not be done. 2: wrong input. 130, 143: interrupted. One line each."""
+    """Exit code 0: done. 1: it could not be done. 2: wrong input. 129, 130, 143: interrupted."""
     warnings.showwarning = _show_warning
+    _end_on_signals()
+    if isinstance(sys.stdin, io.TextIOWrapper):  # whatever the locale is
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        with adaptive_spinning():
+            app(arguments, exit_on_error=False, print_error=False)
     except (CycloptsError, WrongInput) as error:
         _fail(str(error), 2)
     except Stopped as error:
@@ -468,8 +478,26 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnicodeDecodeError:
         _fail("the input is not UTF-8 text", 2)
+    except MemoryError:
+        _fail("there is not enough memory for this", 1)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # what torch says instead of MemoryError
+            raise
+        _fail("there is not enough memory for this", 1)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGHUP end a command with one line. A trainer handles them itself, and saves."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number, f"stopped by {signal.Signals(number).name}")
+
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPPING:
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+                signal.signal(number, end)
 
 
 def _fail(message: str, code: int) -> None:

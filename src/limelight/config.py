@@ -7,6 +7,8 @@ from pydantic_core import ErrorDetails
 
 from limelight.errors import WrongInput, unknown, wrong
 
+LONGEST_SHOWN = 40  # characters of a value in a message
+
 
 class Config(BaseModel):
     """Unknown keys, wrong types and wrong values are refused; what is accepted never changes."""
@@ -23,6 +25,35 @@ def read(config: type[C], values: dict[str, Any]) -> C:
         return config.model_validate(values)
     except ValidationError as error:
         raise _first_wrong(config, values, error.errors()[0]) from None
+
+
+def read_json(config: type[C], text: str, place: str) -> C:
+    """The settings that a JSON text says; `place` names the text where it is wrong."""
+    try:
+        return config.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise WrongInput(f"{place}: {key + ': ' if key else ''}{first['msg']}") from None
+
+
+def flatten(values: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested settings by dotted keys: {"train": {"rate": 0.1}} -> {"train.rate": 0.1}"""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flatten(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
+    return flat
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between two flat settings, each in words."""
+    keys = [key for key in before | now if before.get(key) != now.get(key)]
+    return [f"{key} was {_short(before.get(key))}, is {_short(now.get(key))}" for key in keys]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetails) -> WrongInput:

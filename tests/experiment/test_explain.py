@@ -196,7 +196,8 @@ def test_a_run_is_explained_as_its_recipe_without_its_data(tmp_path: Path) -> No
     file.write_text(re.sub("(shortest|longest) = 20", r"\1 = 1", file.read_text()))
     with pytest.raises(WrongInput, match="different sequences"):  # data that cannot be loaded any more
         explain_experiment(file)
-    assert explain_experiment(tmp_path) == expected
+    with pytest.warns(UserWarning, match=r"task\.data\.longest was 20, is 1"):
+        assert explain_experiment(tmp_path) == expected
 
 
 def test_a_run_on_vectors_is_explained_as_its_recipe_is(tmp_path: Path) -> None:

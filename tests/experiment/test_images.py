@@ -20,7 +20,7 @@ from limelight.training.progress import Watcher
 from limelight.view import watch
 
 QUICK = {
-    "train.epochs": 12,
+    "train.epochs": 16,
     "train.evaluate_every": "4 epochs",
     "train.average": 0.9,
     "train.warmup": 10,

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.examples import _is_right, examples
 from limelight.experiment.pages import about, draw_page, write_sight
+from limelight.training import checkpoint
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Record, pack
 from limelight.view.report import explorer, report
@@ -170,8 +172,10 @@ def test_what_was_seen_is_also_there_for_programs_and_as_a_dark_picture(run: Run
 def test_without_its_data_a_run_is_looked_at_all_the_same(run: Run, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(run.path, moved)
-    text = (moved / "experiment.toml").read_text()
-    (moved / "experiment.toml").write_text(text.replace("train = 2000", "train = 1999"))
+    found = checkpoint.best(moved / "checkpoints")
+    other = found.facts | {"environment": found.facts["environment"] | {"data": "another digest"}}
+    shutil.rmtree(moved / "checkpoints")
+    checkpoint.save(moved / "checkpoints", replace(found, facts=other))
     opened_again = limelight.open_run(moved)
     assert "1 2 3" in draw_page(opened_again, "1 2 3")
     assert (about(opened_again).kind, about(opened_again).examples) == ("text", ())

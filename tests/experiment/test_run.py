@@ -1,6 +1,7 @@
 """The whole flow, in small: a run folder, its report and pictures, opened again."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -196,13 +197,95 @@ def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: Run) ->
     assert (again.path / "metrics.jsonl").read_bytes() == (run.path / "metrics.jsonl").read_bytes()
 
 
-def test_data_that_changed_is_not_evaluated_on(run: Run, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
+def test_data_that_changed_is_not_evaluated_on(tmp_path: Path) -> None:
+    table = tmp_path / "reviews.csv"
+    rows = [f"{word} film number {i},{label}" for i in range(40) for word, label in (("good", 1), ("bad", 0))]
+    table.write_text("\n".join(["text,label", *rows]))
+    made = limelight.train("text", {"train.epochs": 1}, out=tmp_path / "run", data=table)
+    assert made is not None
+    table.write_text("\n".join(["text,label", *rows[1:]]))
+    with pytest.raises(WrongInput, match="no longer what the run was trained on"):
+        limelight.open_run(tmp_path / "run").evaluate()
+
+
+def edited(run: Run, copy: Path, before: str, after: str) -> Path:
+    """A copy of the run in whose experiment file one setting was changed by hand."""
     shutil.copytree(run.path, copy)
     text = (copy / "experiment.toml").read_text()
-    (copy / "experiment.toml").write_text(text.replace("seed = 1", "seed = 2"))
-    with pytest.raises(WrongInput, match="no longer what the run was trained on"):
-        limelight.open_run(copy).evaluate()
+    assert before in text
+    (copy / "experiment.toml").write_text(text.replace(before, after))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("heads = 1", "heads = 2", "model.heads was 1, is 2"),
+        ("rate = 0.01", "rate = 0.02", "train.rate was 0.01, is 0.02"),
+        ("seed = 1", "seed = 2", "seed was 1, is 2"),
+    ],
+)
+def test_settings_that_were_edited_are_named_and_change_no_answer(
+    run: Run, tmp_path: Path, before: str, after: str, named: str
+) -> None:
+    copy = edited(run, tmp_path / "copy", before, after)
+    with pytest.warns(UserWarning, match=re.escape(f"was changed after training: {named}; the settings of")):
+        opened = limelight.open_run(copy)
+    line = "9 8 7 6 5"
+    assert opened.predict([line])[0] == run.predict([line])[0]
+    assert opened.evaluate("test") == run.evaluate("test")
+
+
+@pytest.mark.parametrize(("before", "after"), [("heads = 1", "heads = 2"), ("rate = 0.01", "rate = 0.02")])
+def test_a_run_whose_settings_were_edited_is_not_resumed(
+    run: Run, tmp_path: Path, before: str, after: str
+) -> None:
+    copy = edited(run, tmp_path / "copy", before, after)
+    with pytest.raises(WrongInput, match=r"not the same run any more: (model.heads|train.rate) was .*, is "):
+        limelight.train(copy, resume=True)
+
+
+@pytest.mark.parametrize("damage", ["another number", "a line less", "a line twice", "no JSON", "nothing"])
+def test_a_journal_that_was_changed_is_not_resumed(run: Run, tmp_path: Path, damage: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    journal = copy / "metrics.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    number = {"another number": lines[0].replace('"step": 63', '"step": 64')}
+    damaged = {
+        "another number": [number["another number"], *lines[1:]],
+        "a line less": lines[1:],
+        "a line twice": [lines[0], *lines],
+        "no JSON": ["x" * len(lines[0]), *lines[1:]],
+        "nothing": [],
+    }[damage]
+    assert damaged != lines
+    journal.write_text("".join(damaged))
+    with pytest.raises(WrongInput, match=r"metrics\.jsonl is (not as it was|shorter than) when"):
+        limelight.train(copy, resume=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "[]", "{}", '{"step": "x"}', '{"step": 1, "epoch": 1.0, "train": {}, "validation": 3}', "\x00"],
+)
+def test_a_broken_line_of_a_journal_is_named(run: Run, tmp_path: Path, line: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    with (copy / "metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    count = len(run.journal)
+    with pytest.raises(WrongInput, match=rf"metrics\.jsonl:{count + 1} is not as it was written"):
+        _ = limelight.open_run(copy).journal
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"steps": []}', b"\xff", b"[" * 100_000])
+def test_a_broken_report_is_named(run: Run, tmp_path: Path, content: bytes) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    (copy / "report.json").write_bytes(content)
+    with pytest.raises(WrongInput, match=r"report\.json is not as it was written"):
+        _ = limelight.open_run(copy).report
 
 
 @pytest.mark.parametrize("name", ["odd-one-out", "majority", "count", "brackets"])

@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,37 @@ def test_of_equals_the_newest_is_best(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         checkpoint.save(tmp_path, made(step, 1.0))
     assert checkpoint.best(tmp_path) == made(3, 1.0)
+
+
+def check_damaged_best(folder: Path, file: Path) -> None:
+    """One flipped bit of the best checkpoint: the next best is used, and a warning names the damaged one."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(bytes(content))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert checkpoint.best(folder) == made(3, 0.5)
+    assert any(str(file) in str(warning.message) for warning in said)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "data.json"])
+def test_damage_of_the_best_is_warned_of_whatever_file_it_is_in(tmp_path: Path, name: str) -> None:
+    for step, score in ((1, 0.1), (2, 0.9), (3, 0.5)):
+        checkpoint.save(tmp_path, made(step, score))
+    check_damaged_best(tmp_path, tmp_path / "step-00000002" / name)
+
+
+def test_the_check_catches_a_damaged_manifest_that_sorts_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def best_first(folder: Path) -> Iterator[Checkpoint]:
+        places = sorted(checkpoint._steps(folder), key=checkpoint._score, reverse=True)
+        return checkpoint._whole(places)
+
+    for step, score in ((1, 0.1), (2, 0.9), (3, 0.5)):
+        checkpoint.save(tmp_path, made(step, score))
+    monkeypatch.setattr(checkpoint, "best_first", best_first)
+    goes_red(check_damaged_best, tmp_path, tmp_path / "step-00000002" / "manifest.json")
 
 
 def test_a_checkpoint_under_another_name_is_not_read(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """R4 and R6 with real processes: signals save and say how to go on; a folder has one writer."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from limelight.errors import Stopped
 from limelight.training.checkpoint import newest
+from limelight.training.journal import read_journal
+from limelight.training.lock import locked
 
 LONG = ["reverse", "--set", "train.epochs=1000", "--set", "train.perfect=0", "--set", "model.width=8"]
 
@@ -61,6 +65,48 @@ def test_a_folder_has_one_writer_and_is_free_again_after_a_kill(tmp_path: Path) 
     third.send_signal(signal.SIGINT)
     third.communicate(timeout=5)
     assert third.returncode == 130
+
+
+def test_a_run_whose_folder_was_replaced_stops_and_the_other_one_goes_on(tmp_path: Path) -> None:
+    """R6: somebody removed the folder of a run and began another one in its place."""
+    run = tmp_path / "run"
+    often = ["--set", "train.evaluate_every=20 steps"]
+    first = start(*LONG, *often, "--out", str(run))
+    wait_for(run)
+    shutil.rmtree(run)
+    second = start(*LONG, *often, "--set", "seed=2", "--out", str(run))
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 1
+    assert errors.splitlines()[-1] == (
+        f"limelight: {run} was removed or replaced while this run was writing to it: the run ends here"
+    )
+    assert "Traceback" not in errors
+    wait_for(run)
+    second.send_signal(signal.SIGINT)
+    second.communicate(timeout=10)
+    assert second.returncode == 130
+    steps = [line["step"] for line in read_journal(run / "metrics.jsonl")]
+    assert steps == sorted(set(steps))
+    assert newest(run / "checkpoints").facts["environment"]["settings"]["seed"] == 2
+
+
+def test_a_lock_knows_whether_it_is_still_the_one_in_the_folder(tmp_path: Path) -> None:
+    with locked(tmp_path / "run") as lock:
+        lock.check()
+        (tmp_path / "run" / "lock").rename(tmp_path / "elsewhere")
+        with pytest.raises(Stopped, match="removed or replaced"):
+            lock.check()
+        (tmp_path / "run" / "lock").touch()
+        with pytest.raises(Stopped, match="removed or replaced"):
+            lock.check()
+
+
+def test_a_folder_in_which_nothing_was_written_is_removed_again(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("new", "there"):
+        with pytest.raises(ValueError, match="refused"), locked(tmp_path / name):
+            raise ValueError("refused")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
 def test_of_processes_that_race_for_a_folder_exactly_one_wins(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pydantic import Field
 from limelight.config import Config
 from limelight.data.download import cache_folder, fetch
 from limelight.data.images import ImageData, Images, hold_out_images
+from limelight.data.paths import check_regular
 from limelight.data.pickles import read_pickle
 from limelight.data.sheets import short
 from limelight.data.texts import DAMAGE, decode
@@ -71,6 +72,7 @@ class Cifar10(Config):
 
 
 def _read(path: Path) -> ImageData:
+    check_regular(path)
     # Not Path.exists, which raises where a name is too long.
     if not os.path.exists(path):
         raise WrongInput(f"{path}: No such file or directory")

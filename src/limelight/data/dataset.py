@@ -1,7 +1,7 @@
 """What every source of sequences gives: splits, how a line is read, what is to be said."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
@@ -12,6 +12,8 @@ from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers, Symbols, Vectors
 from limelight.data.vocabulary import Characters, Subwords, Words
 
+# More examples than that are a slip of the keyboard; memory ends far below.
+ExampleCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SPLITS = ("train", "validation", "test")
 
 Reader = Annotated[Symbols | Vectors | Words | Characters | Subwords, Field(discriminator="kind")]
@@ -24,6 +26,9 @@ class SequenceData:
     answers: Answers
     notes: tuple[str, ...] = ()
     cut: int | None = None  # items beyond which sequences were cut off
+    texts: dict[str, list[str]] = field(default_factory=dict)  # by split, as they were before they were read
+    column: str = ""  # of a table: the one that the texts stand in
+    header: bool = False  # of a table: whether its first row has the names of the columns
 
     @cached_property
     def digest(self) -> str:

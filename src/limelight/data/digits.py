@@ -8,12 +8,13 @@ from torch import Generator, Tensor
 
 from limelight.config import Config
 from limelight.data.batching import Examples
-from limelight.data.dataset import SPLITS, SequenceData
+from limelight.data.dataset import SPLITS, ExampleCount, SequenceData
 from limelight.data.images import ImageData, Images, hold_out_images
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers, Vectors
 from limelight.data.splits import check_shares
 from limelight.errors import WrongInput
+from limelight.memory import check_memory
 from limelight.randomness import generator
 
 IMAGE_SHARES = (0.7, 0.15, 0.15)  # of the images: a test set is made of images that were never trained on
@@ -58,13 +59,16 @@ class OddOneOut(Config):
 
     kind: Literal["odd-one-out"] = "odd-one-out"
     items: int = Field(10, ge=3, le=100)
-    train: int = Field(20_000, ge=1)
-    validation: int = Field(1_000, ge=1)
-    test: int = Field(5_000, ge=1)
+    train: ExampleCount = 20_000
+    validation: ExampleCount = 1_000
+    test: ExampleCount = 5_000
 
     def load(self, seed: int) -> SequenceData:
         images_IYX, digits = _load_digits("odd-one-out")
         images_ID = images_IYX.flatten(1) / 16
+        count = self.train + self.validation + self.test
+        needed = 2.0 * count * self.items * images_ID[0].nbytes
+        check_memory(needed, "lower task.data.train, task.data.validation or task.data.test")
         order = torch.randperm(len(digits), generator=generator(seed, "images"))
         cuts = [round(share * len(digits)) for share in IMAGE_SHARES[:-1]]
         shares = order.split([*cuts, len(digits) - sum(cuts)])

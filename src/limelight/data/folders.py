@@ -22,6 +22,7 @@ from limelight.data.dataset import SPLITS
 from limelight.data.download import cache_folder
 from limelight.data.idx import find_idx, read_idx
 from limelight.data.images import ImageData, Images, hold_out_images
+from limelight.data.paths import check_regular
 from limelight.data.pictures import SUFFIXES, Decoding, Pixels, Progress
 from limelight.data.sheets import MOST_NAMED, short
 from limelight.data.splits import FILE_NAMES, check_shares, missing_shares
@@ -65,6 +66,7 @@ class ImageFiles(Config):
         if not self.path:
             raise WrongInput("task.data.path is empty: give a folder with --data")
         path = Path(self.path)
+        check_regular(path)
         if not os.path.isdir(path):
             reason = "it is a file; give its folder" if os.path.exists(path) else "No such file or directory"
             raise WrongInput(f"{path}: {reason}")

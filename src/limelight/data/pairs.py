@@ -51,7 +51,7 @@ class PairFiles(Config):
     target: str = ""
     validation: float = Field(0.02, gt=0, lt=1)
     test: float = Field(0.02, ge=0, lt=1)
-    longest: int = Field(1_000, ge=1)  # characters of a sentence; a longer one breaks its line
+    longest: int = Field(1_000, ge=1, le=1_000_000)  # characters of a sentence; a longer one breaks its line
     broken: Literal["refuse", "drop"] = "refuse"  # what becomes of broken lines; blank ones are dropped
 
     @model_validator(mode="after")

@@ -298,9 +298,9 @@ class Phrasebook(Config):
     """Sentences of our own grammar. No English sentence stands twice, in one split or in two."""
 
     kind: Literal["phrasebook"] = "phrasebook"
-    train: int = Field(30_000, ge=1)
-    validation: int = Field(1_000, ge=1)
-    test: int = Field(2_000, ge=1)
+    train: int = Field(30_000, ge=1, le=1_000_000)
+    validation: int = Field(1_000, ge=1, le=1_000_000)
+    test: int = Field(2_000, ge=1, le=1_000_000)
 
     def load(self, seed: int) -> Sentences:
         sizes = (self.train, self.validation, self.test)

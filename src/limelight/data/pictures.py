@@ -14,6 +14,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from limelight.data.paths import check_regular
 from limelight.errors import WrongInput, wrong
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -142,6 +143,7 @@ def _read_content(
     # All at once: Pillow would map some files, and one that shrinks meanwhile would end the process.
     if isinstance(source, Path):
         try:
+            check_regular(source)
             with source.open("rb") as file:
                 source = file.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:

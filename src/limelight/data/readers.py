@@ -3,9 +3,10 @@
 import json
 import math
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from limelight.config import Config
@@ -16,7 +17,7 @@ class Symbols(Config):
     """A closed set of symbols, separated by spaces; where each is one character, no space is needed."""
 
     kind: Literal["symbols"] = "symbols"
-    symbols: tuple[str, ...]
+    symbols: tuple[str, ...] = Field(min_length=1)
 
     @property
     def size(self) -> int:
@@ -41,6 +42,10 @@ class Symbols(Config):
         """A name for each item, as a picture's axis shows it."""
         return [self.symbols[i] for i in row.tolist()]
 
+    def tokens(self, line: str) -> list[str]:
+        """A name for each item of a line."""
+        return self.show(self.encode(line))
+
     def write(self, row: Tensor) -> str:
         """A line that `encode` reads as this row."""
         return " ".join(self.show(row))
@@ -50,7 +55,7 @@ class Vectors(Config):
     """Items that are vectors: a line is a JSON list of lists of numbers."""
 
     kind: Literal["vectors"] = "vectors"
-    features: int
+    features: int = Field(ge=1)
 
     def encode(self, line: str) -> Tensor:
         allowed = f"a JSON list of items, each a list of {self.features} numbers"
@@ -67,6 +72,10 @@ class Vectors(Config):
     def show(self, row: Tensor) -> list[str]:
         return [str(i) for i in range(len(row))]
 
+    def tokens(self, line: str) -> list[str]:
+        """A name for each item of a line."""
+        return self.show(self.encode(line))
+
     def write(self, row: Tensor) -> str:
         return ""  # hundreds of numbers: nobody types them
 
@@ -78,7 +87,13 @@ class Answers(Config):
     names: tuple[str, ...] = ()
     # Numbers are learned with mean 0 and deviation 1, whatever their unit.
     mean: float = 0.0
-    deviation: float = 1.0
+    deviation: float = Field(1.0, gt=0)
+
+    @model_validator(mode="after")
+    def _names_of_classes(self) -> Self:
+        if len(self.names) < {"class": 1, "yes-no": 2}.get(self.kind, 0):
+            raise ValueError(f"names is {self.names}; allowed: the names of the answers")
+        return self
 
     @property
     def outputs(self) -> int:

@@ -91,6 +91,11 @@ class Language(Config):
         """A name for each token, as a picture's axis shows it."""
         return [self.name(i) for i in row.tolist()]
 
+    def tokens(self, sentence: str) -> list[str]:
+        """Each token of a sentence and the end mark, as `encode` reads them; what is unknown is marked."""
+        read = self._read(sentence)
+        return [*(self.vocabulary.tokens(read) if read.strip() else []), self.name(self.end)]
+
     def name(self, token: int) -> str:
         marks = {self.begin: "[begin]", self.end: "[end]"}
         return marks[token] if token in marks else self.vocabulary.show(torch.tensor([token]))[0]
@@ -104,7 +109,9 @@ def make_plain(sentence: str) -> str:
 class VocabularyConfig(Config):
     kind: Literal["words", "characters", "subwords"] = "subwords"
     size: int = Field(8_000, ge=2, le=1_000_000)
-    rarest: int = Field(2, ge=1)  # times that a word or character must stand in training to be known
+    rarest: int = Field(
+        2, ge=1, le=1_000_000
+    )  # times that a word or character must stand in training to be known
     shared: bool = False  # one vocabulary for both languages
     plain_source: bool = False  # whether capitals and spaces before full stops do not count in sources
     split: float = Field(0.0, ge=0, lt=1)  # how often a subword of training is cut in two

@@ -13,21 +13,23 @@ from torch import Generator, Tensor
 
 from limelight.config import Config
 from limelight.data.batching import Examples
-from limelight.data.dataset import SPLITS, SequenceData
+from limelight.data.dataset import SPLITS, ExampleCount, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers, Symbols
 from limelight.errors import WrongInput
+from limelight.memory import check_memory
 from limelight.randomness import generator
 
 BEYOND = -1
+COPIES = 8  # of each sequence, while they are drawn and compared
 
 
 class Generated(Config, ABC):
     """How many examples each split has; no sequence stands twice, in one split or in two."""
 
-    train: int = Field(ge=1)
-    validation: int = Field(ge=1)
-    test: int = Field(ge=1)
+    train: ExampleCount
+    validation: ExampleCount
+    test: ExampleCount
 
     @abstractmethod
     def draw(self, count: int, draw: Generator) -> Tensor:
@@ -55,6 +57,9 @@ class Generated(Config, ABC):
 
     def load(self, seed: int) -> SequenceData:
         sizes = [self.train, self.validation, self.test]
+        none_0T = self.draw(0, generator(seed, "none"))
+        needed = sum(sizes) * none_0T.shape[1] * none_0T.element_size() * COPIES
+        check_memory(needed, "lower task.data.train, task.data.validation or task.data.test")
         rows_NT = self._draw_distinct(sum(sizes), generator(seed, "examples"))
         targets = self.answer(rows_NT)
         splits = {
@@ -88,9 +93,9 @@ class Reverse(Generated):
     kind: Literal["reverse"] = "reverse"
     length: int = Field(16, ge=1, le=10_000)
     symbols: int = Field(10, ge=2, le=10_000)
-    train: int = Field(50_000, ge=1)
-    validation: int = Field(1_000, ge=1)
-    test: int = Field(10_000, ge=1)
+    train: ExampleCount = 50_000
+    validation: ExampleCount = 1_000
+    test: ExampleCount = 10_000
 
     def draw(self, count: int, draw: Generator) -> Tensor:
         return torch.randint(self.symbols, (count, self.length), generator=draw)
@@ -110,9 +115,9 @@ class VariableLength(Generated):
 
     shortest: int = Field(5, ge=1, le=10_000)
     longest: int = Field(20, ge=1, le=10_000)
-    train: int = Field(20_000, ge=1)
-    validation: int = Field(1_000, ge=1)
-    test: int = Field(5_000, ge=1)
+    train: ExampleCount = 20_000
+    validation: ExampleCount = 1_000
+    test: ExampleCount = 5_000
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -34,7 +34,8 @@ class Sheet:
     blank: int
 
     @staticmethod
-    def read(path: Path) -> "Sheet":
+    def read(path: Path, *, least: int = 2) -> "Sheet":
+        """The rows of a file, each with at least so many columns."""
         content = read_text(path)
         separator = _find_separator(path, content)
         split = [
@@ -50,7 +51,7 @@ class Sheet:
             else "2 or more, with a comma, tab or semicolon between"
         )
         for line, fields in records:
-            if width == 1 or len(fields) != width:
+            if width < least or len(fields) != width:
                 raise wrong(f"{path}:{line}: the number of fields", len(fields), allowed)
         return Sheet(path, records, blank=len(split) - len(records))
 

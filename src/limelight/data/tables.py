@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
@@ -16,6 +17,7 @@ from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
 from limelight.data.sheets import MOST_NAMED, SEPARATORS, Row, Sheet, short
 from limelight.data.splits import FILE_NAMES, check_shares, draw_groups, hold_out, missing_shares
+from limelight.data.texts import read_text
 from limelight.data.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
@@ -25,6 +27,7 @@ LABEL_NAMES = ("label", "class", "target", "sentiment", "category", "rating", "s
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 holds it, and differences of such numbers
+ALONE = "give the texts alone, one per line, in a .txt file or on stdin"
 MOST_CLASSES = 20  # of integers: more of them are numbers
 
 
@@ -49,7 +52,9 @@ class Table(Config):
     header: Literal["auto", "yes", "no"] = "auto"
     vocabulary: Literal["words", "characters", "subwords"] = "words"
     vocabulary_size: int = Field(20_000, ge=2, le=1_000_000)
-    rarest: int = Field(2, ge=1)  # times that a word or character must stand in training to be known
+    rarest: int = Field(
+        2, ge=1, le=1_000_000
+    )  # times that a word or character must stand in training to be known
     longest: int = Field(200, ge=1, le=100_000)  # items: what is beyond is cut off
     validation: float = Field(0.1, gt=0, lt=1)
     test: float = Field(0.1, ge=0, lt=1)
@@ -63,7 +68,7 @@ class Table(Config):
     def load(self, seed: int) -> SequenceData:
         if not self.path:
             raise WrongInput("task.data.path is empty: give a file with --data")
-        splits, notes = self._read_splits(seed)
+        splits, notes, column = self._read_splits(seed)
         for name, rows in splits.items():
             if not rows:
                 raise WrongInput(f"{self.path}: too few rows: none is left for {name}")
@@ -87,9 +92,12 @@ class Table(Config):
             name: Examples(Ragged.of([text[: self.longest] for text in split]), targets[name])
             for name, split in texts.items()
         }
-        return SequenceData(examples, reader, answers, tuple(notes), self.longest)
+        lines = {name: [" ".join(row.text.split()) for row in rows] for name, rows in splits.items()}
+        return SequenceData(
+            examples, reader, answers, tuple(notes), self.longest, lines, column.name, column.header
+        )
 
-    def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str]]:
+    def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str], "Column"]:
         files = _find_files(Path(self.path))
         sheets = {name: Sheet.read(path) for name, path in files.items()}
         header = self._has_header(sheets["train"])
@@ -102,7 +110,8 @@ class Table(Config):
         if shares:
             splits |= hold_out(_draw_rows(splits["train"], seed), shares)
         notes.append(f"text is {short(columns[0])}, label is {short(columns[1])}")
-        return {name: splits[name] for name in SPLITS if name in splits}, notes
+        found = {name: splits[name] for name in SPLITS if name in splits}
+        return found, notes, Column(columns[0], header)
 
     def _has_header(self, sheet: Sheet) -> bool:
         if self.header != "auto":
@@ -156,6 +165,42 @@ class Table(Config):
             return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
         except WrongInput as error:
             raise WrongInput(f"{self.path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The column that texts stand in; without a header it is called "column 1", "column 2" and so on."""
+
+    name: str
+    header: bool
+
+    def read(self, path: Path) -> list[str]:
+        """The texts of another file, one per row. A file with a single column has nothing else."""
+        sheet = Sheet.read(path, least=1)
+        names = sheet.names(self.header)
+        if len(names) == 1 and names != [self.name]:  # texts without a header
+            return [fields[0] for _, fields in sheet.records]
+        try:
+            place = sheet.column(self.header, self.name)
+        except WrongInput as refusal:
+            raise WrongInput(f"{refusal}; or {ALONE}") from None
+        return [fields[place] for _, fields in sheet.records[self.header :]]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file has columns, by its extension; a .txt file has them if its first line has a tab."""
+    if path.suffix.lower() == ".txt":
+        return "\t" in read_text(path).split("\n", 1)[0]
+    return path.suffix.lower() in SEPARATORS
+
+
+def find_column(path: Path) -> Column:
+    """By its name, where nothing else is known of a table."""
+    sheet = Sheet.read(path, least=1)
+    found = [name for name in sheet.names(header=True) if name.lower() in TEXT_NAMES]
+    if len(found) != 1:
+        raise WrongInput(f"{sheet.place}: which column is the text? call it 'text', or {ALONE}")
+    return Column(found[0], header=True)
 
 
 def _find_files(path: Path) -> dict[str, Path]:

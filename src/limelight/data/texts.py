@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from limelight.data.paths import check_regular
 from limelight.errors import WrongInput
 
 PACKED = (".gz", ".zip")
-MOST_BYTES = 2_000_000_000  # of an unpacked file: beyond them it is a trap, or needs other tools
+MOST_BYTES = 2_000_000_000  # of a file, unpacked: beyond them it is a trap, or needs other tools
 PIECE = 2**20
 LONGEST_REASON = 200  # characters
 # What the standard library raises on damaged archives.
@@ -19,7 +20,11 @@ PASSWORD = 1  # the bit of a zip entry that says so
 
 
 def read_text(path: Path) -> str:
+    """The text of a regular UTF-8 file."""
+    check_regular(path)
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise WrongInput(f"{path}: it has more than {MOST_BYTES:,} bytes; give a smaller file")
         content = path.read_bytes()
     except OSError as error:
         raise WrongInput(f"{path}: {error.strerror}") from None
@@ -52,6 +57,7 @@ def read_lines(path: Path) -> tuple[str, list[str]]:
 
 def _unpack(path: Path) -> tuple[str, bytes]:
     """Nothing is written to the disk, whatever paths an archive names."""
+    check_regular(path)
     try:
         if path.suffix.lower() == ".gz":
             with gzip.open(path) as file:

@@ -29,6 +29,11 @@ UNSEEN = "\ufffd"
 LONG = 4192  # bytes: sentencepiece leaves out what is longer, unless told
 
 
+def mark_unknown(item: str) -> str:
+    """How a word, a character or a piece that the vocabulary does not have is shown."""
+    return f"{item} (unk)"
+
+
 class Listed(Config, ABC):
     """The items that were seen, the most frequent first; item 0 stands for all others."""
 
@@ -73,6 +78,10 @@ class Listed(Config, ABC):
 
     def show(self, row: Tensor) -> list[str]:
         return [self.known[i - 1] if i else self.unknown for i in row.tolist()]
+
+    def tokens(self, line: str) -> list[str]:
+        """Each item of the line, as `encode` reads it; one that is unknown is marked."""
+        return [item if item in self._ids else mark_unknown(item) for item in self.split(line)]
 
     def write(self, row: Tensor) -> str:
         return self.between.join(self.show(row))
@@ -205,6 +214,13 @@ class Subwords(Config):
 
     def show(self, row: Tensor) -> list[str]:
         return [self._processor.id_to_piece(i) for i in row.tolist()]
+
+    def tokens(self, line: str) -> list[str]:
+        """Each piece of the line, as `encode` reads it; one that is unknown is marked."""
+        row = self.encode(line).tolist()
+        text = " ".join(line.split()).encode(errors="replace").decode()
+        pieces = self._processor.encode(text, out_type=str) or [line]
+        return [piece if i else mark_unknown(piece) for i, piece in zip(row, pieces, strict=True)]
 
     def write(self, row: Tensor) -> str:
         return self._processor.decode(row.tolist()).strip()

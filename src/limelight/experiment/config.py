@@ -1,6 +1,8 @@
 """An experiment: what is learned, by which model, how. Recipes are experiments that come with the package."""
 
+import json
 import tomllib
+from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +10,8 @@ from typing import Annotated, Any
 import tomli_w
 from pydantic import Field
 
-from limelight.config import Config, read
+from limelight.config import Config, flatten, read, read_json
+from limelight.data.texts import read_text
 from limelight.errors import WrongInput, unknown, wrong
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
@@ -42,7 +45,7 @@ FILES = {"translate": "pairs", "images": "files"}  # what reads a path where a r
 class Experiment(Config):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     about: str = ""
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, le=2**63 - 1)
     task: TaskConfig
     model: ModelConfig
     train: TrainConfig = TrainConfig()
@@ -73,10 +76,22 @@ def experiment(
     for key, value in (settings or {}).items():
         _set(values, key, value)
     made = read(Experiment, values)
+    for key, value in flatten(made.model_dump()).items():
+        if isinstance(value, str) and not _is_text(value):
+            raise wrong(key, ascii(value), "text in UTF-8; rename the file")
     if made.model.kind not in MODELS[made.task.kind]:
         allowed = " or ".join(map(repr, MODELS[made.task.kind]))
         raise wrong("model.kind", repr(made.model.kind), f"{allowed} for the task {made.task.kind!r}")
     return made
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written to a file: bytes of a path that are no UTF-8 cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -90,11 +105,20 @@ def setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def differences(one: Experiment, other: Experiment) -> list[str]:
-    """What differs, by full key; where the data lies does not count."""
-    ours, theirs = (_flat(e.model_dump(exclude={"name", "about"})) for e in (one, other))
-    keys = [key for key in ours | theirs if ours.get(key) != theirs.get(key) and key != "task.data.path"]
-    return [f"{key} was {ours.get(key)}, is {theirs.get(key)}" for key in keys]
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """Every setting that a result depends on, as JSON has them; where the data lies does not count."""
+    return experiment.model_dump(
+        mode="json", exclude={"name": True, "about": True, "task": {"data": {"path"}}}
+    )
+
+
+def with_settings(written: Experiment, settings: dict[str, Any]) -> Experiment:
+    """The experiment as it was when `settings_of` gave these settings; its name and path are as written."""
+    values = written.model_dump(mode="json") | deepcopy(settings)
+    path = getattr(written.task.data, "path", None)
+    if path is not None:
+        values["task"]["data"]["path"] = path
+    return read_json(Experiment, json.dumps(values), "the settings of the checkpoint")
 
 
 def _read_source(source: str | Path) -> dict[str, Any]:
@@ -103,11 +127,7 @@ def _read_source(source: str | Path) -> dict[str, Any]:
         path = path / FILE
     packaged = files("limelight.recipes").joinpath(f"{source}.toml")
     if path.suffix == ".toml":
-        try:
-            return _parse(path.read_text(encoding="utf-8-sig"), str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise WrongInput(f"{path}: {reason}") from None
+        return _parse(read_text(path), str(path))
     if str(source).isidentifier() or "/" not in str(source):
         if packaged.is_file():
             return _parse(packaged.read_text(), f"{source}.toml")
@@ -140,10 +160,3 @@ def _set(values: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(place, dict):
             raise WrongInput(f"{key}: {part} is one value and has nothing below it")
     place[last] = value
-
-
-def _flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
-    return flat

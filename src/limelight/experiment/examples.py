@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from limelight.errors import WrongInput
-from limelight.experiment.looking import SEARCH
 from limelight.experiment.run import Run
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.metrics import single_spaced
@@ -25,8 +24,7 @@ SHORT = 64  # tokens: what is longer is hard to look at, and takes room
 def examples(run: Run) -> list[Record]:
     """What is right first; each record says what would have been."""
     pairs = list(islice(_held_out(run), TRIED))
-    search = SEARCH if isinstance(run.task, Translate) else None  # as they are looked at
-    answers = run.predict([given for given, _ in pairs], search=search)
+    answers = run.predict([given for given, _ in pairs])
     known = dict[bool | None, list[tuple[str | Tensor, tuple[str, ...]]]]({True: [], False: [], None: []})
     kind = _kind(run)
     for (given, truths), answer in zip(pairs, answers, strict=True):
@@ -58,7 +56,7 @@ def _held_out(run: Run) -> Iterator[tuple[str | Tensor, tuple[str, ...]]]:
             if isinstance(task, ClassifyImages):
                 yield batch.inputs[0], (task.names[int(batch.targets[0])],)
             else:
-                yield batch.inputs[0], (task.name(batch.targets[0]),)
+                yield task.text(split, number) or batch.inputs[0], (task.name(batch.targets[0]),)
 
 
 def _kind(run: Run) -> Kind:

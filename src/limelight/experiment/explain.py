@@ -10,15 +10,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from limelight.experiment.build import build_model
 from limelight.experiment.config import FILE, Experiment, ModelConfig, experiment
 from limelight.experiment.costs import multiply_adds, sequence
+from limelight.experiment.run import restored
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
 from limelight.models.vit import ViTConfig
 from limelight.nn import AdditiveAttention, MultiHeadAttention, Tap
-from limelight.training.folder import RunFolder
 
 Shape = tuple[int, ...]
 Call = tuple[tuple[Shape, ...], Shape, int]  # inputs, output, multiply-adds
@@ -107,7 +108,7 @@ def explain_experiment(
     wanted = experiment(source, settings, data)
     with torch.random.fork_rng(devices=[]):
         sizes, arguments = _sample(Path(source), wanted)
-        layers = explain(wanted.model.build(sizes), *arguments)
+        layers = explain(build_model(wanted.model, sizes), *arguments)
     return Explanation(wanted.name, in_words(wanted.model), tuple(_first(arguments).shape), layers)
 
 
@@ -178,9 +179,7 @@ def _by_shape(parameters: dict[str, Shape]) -> list[str]:
 def _sample(folder: Path, wanted: Experiment) -> tuple[Sizes, tuple[Tensor | None, ...]]:
     """Sizes, and what the model is called with: a run remembers its sizes; else the data is loaded."""
     remembered = (folder / FILE).is_file() and experiment(folder).task == wanted.task
-    saved = RunFolder(folder).best() if remembered else None
-    if saved:
-        task = wanted.task.restore(saved.data)
+    for _, task, _ in restored(folder) if remembered else ():
         return task.sizes, task.arguments(task.blank(min(wanted.train.batch, MOST)))
     task = wanted.task.load(wanted.seed)
     # The longest cost the most; most often they are of one length, so that no shape is packed.

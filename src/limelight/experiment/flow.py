@@ -10,18 +10,21 @@ from typing import Any
 
 import torch
 
+from limelight.config import differences, flatten
 from limelight.errors import WrongInput
-from limelight.experiment.config import FILE, Experiment, differences, experiment
+from limelight.experiment.build import COPIES, build_model, check_step
+from limelight.experiment.config import FILE, Experiment, experiment, settings_of
 from limelight.experiment.devices import choose
 from limelight.experiment.pictures import draw_run
 from limelight.experiment.run import Run, open_run
+from limelight.openmp import adaptive_spinning
 from limelight.randomness import derive
 from limelight.tasks.task import Task
 from limelight.training import files
 from limelight.training.distributed import World, joined
-from limelight.training.folder import RunFolder
-from limelight.training.lock import locked
-from limelight.training.loop import Progress, Trainer, another_run
+from limelight.training.folder import Progress, RunFolder
+from limelight.training.lock import LOCK, locked
+from limelight.training.loop import SETTINGS, Trainer, another_run
 from limelight.training.memory import keep_memory
 from limelight.training.progress import Watcher
 
@@ -50,11 +53,14 @@ def train(
     folder = Path(out) if out else again or Path("runs") / wanted.name
     first = os.environ.get("RANK", "0") == "0"
     keep_memory()
-    with torch.random.fork_rng(devices=[]):
+    with adaptive_spinning(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
         task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
-        model = wanted.model.build(task.sizes)  # sizes come from the data, never from the file
-        with locked(folder) if first else nullcontext():
+        # Sizes come from the data, never from the file.
+        model = build_model(wanted.model, task.sizes, copies=COPIES)
+        if chosen.type == "cpu":
+            check_step(wanted, task, model, int(os.environ.get("WORLD_SIZE", "1")))
+        with locked(folder) if first else nullcontext() as lock:
             if first:
                 _check_folder(wanted, folder, resume, inexact)
             with joined(chosen) as world:
@@ -62,10 +68,10 @@ def train(
                     wanted.train,
                     task,
                     model,
-                    RunFolder(folder),
+                    RunFolder(folder, lock),
                     seed=wanted.seed,
                     world=world,
-                    environment=_environment(world, task, compiled),
+                    environment=_environment(world, task, wanted, compiled),
                     compiled=compiled,
                     watcher=watcher,
                 )
@@ -75,7 +81,7 @@ def train(
             if not first:
                 return None
             run = open_run(folder, device=device, task=task)
-            _finish(run, progress)
+            _finish(run, progress, trainer.folder)
             return run
 
 
@@ -83,6 +89,7 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
     if resume:
         trainer.resume(inexact=inexact)
     if trainer.world.first:
+        trainer.folder.check_held()
         files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
     progress = trainer.fit()
     if progress.step < trainer.total:
@@ -98,17 +105,17 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
         again = f"go on with it by `{command}`, or choose another folder with --out"
         raise WrongInput(f"{folder} holds a run already: {again}")
     if not begun and any(
-        path.name != "lock" and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
+        path.name != LOCK and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
     ):
         raise WrongInput(f"{folder} is not empty and holds no run; choose another folder with --out")
     if begun and not inexact:
-        different = differences(experiment(folder), wanted)
+        different = differences(*(flatten(settings_of(one)) for one in (experiment(folder), wanted)))
         if different:
             raise another_run(different)
 
 
-def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:
-    """What the bits of a run depend on beside its experiment."""
+def _environment(world: World, task: Task, wanted: Experiment, compiled: bool) -> dict[str, Any]:
+    """What the bits of a run depend on."""
     return {
         "limelight": version("limelight"),
         "torch": str(torch.__version__),
@@ -117,10 +124,11 @@ def _environment(world: World, task: Task, compiled: bool) -> dict[str, Any]:
         "device": world.device.type,
         "compiled": compiled,
         "data": task.digest,
+        SETTINGS: settings_of(wanted),
     }
 
 
-def _finish(run: Run, progress: Progress) -> None:
+def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
     """The report and the pictures, of the best weights."""
     judged = [split for split in ("validation", "test") if split in run.task.splits]
     judgements = {split: run.judge(split) for split in judged}
@@ -134,5 +142,6 @@ def _finish(run: Run, progress: Progress) -> None:
         "seconds": round(progress.seconds, 2),
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
     }
+    folder.check_held()
     files.replace(run.path / "report.json", json.dumps(report, indent=2).encode() + b"\n")
     draw_run(run)

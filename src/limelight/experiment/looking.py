@@ -19,7 +19,7 @@ from limelight.models.vit import ViT
 from limelight.tasks.decode import Hypothesis, Search
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.translate import Translate
+from limelight.tasks.translate import SEARCH, Translate
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Candidate, Picture, Record, pack
 
@@ -27,23 +27,27 @@ AnyTask = SequenceTask | Translate | ClassifyImages
 Given = str | Path | bytes | Tensor
 LONGEST = 512  # tokens: more cannot be told apart on a screen
 MOST = 5  # candidates for one place
-SEARCH = Search(beam=4, n_best=4)
+BEAMS = Search(beam=SEARCH.beam, n_best=SEARCH.beam)  # the same search, and all that it found
 
 
 def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -> list[Record | WrongInput]:
-    """One record an input, in their order; what cannot be read has its refusal there.
+    """One record per input, in their order; what cannot be read has its refusal there.
 
     An input is a line of text; an image as the name of its file, its bytes or pixels; a sequence as a tensor.
     """
     model.eval()
     rows = [_read(model, task, given, number) for number, given in enumerate(several, 1)]
-    good = [row for row in rows if isinstance(row, Tensor)]
+    good = [
+        (row, _tokens(task, given, row))
+        for given, row in zip(several, rows, strict=True)
+        if isinstance(row, Tensor)
+    ]
     if isinstance(task, Translate):
         found = iter(_translations(model, task, good))
     elif isinstance(task, ClassifyImages):
-        found = iter([_image(cast(ViT, model), task, pixels) for pixels in good])
+        found = iter([_image(cast(ViT, model), task, pixels) for pixels, _ in good])
     else:
-        found = iter([_sequence(model, task, items) for items in good])
+        found = iter([_sequence(model, task, *pair) for pair in good])
     records: list[Record | WrongInput] = []
     for given, row in zip(several, rows, strict=True):
         if isinstance(row, WrongInput):
@@ -52,8 +56,7 @@ def look(model: nn.Module, task: AnyTask, several: Sequence[Given], name: str) -
             known = {"name": name}
             if isinstance(given, str | Path):  # as it was typed; of a file, the name alone: pages travel
                 text = Path(given).name if isinstance(task, ClassifyImages) else str(given)
-                # A name or an argument may be no UTF-8, which a page must be.
-                known["given"] = text.encode(errors="backslashreplace").decode()
+                known["given"] = _utf8(text)
             records.append(next(found).model_copy(update=known))
     return records
 
@@ -74,6 +77,21 @@ def _read(model: nn.Module, task: AnyTask, given: Given, number: int) -> Tensor 
     except WrongInput as refusal:
         return refusal
     return row
+
+
+def _tokens(task: AnyTask, given: Given, row: Tensor) -> list[str]:
+    """The names of an input's tokens: its own words where it is a text, known or not."""
+    if isinstance(task, ClassifyImages):
+        return []
+    if isinstance(given, str | Path):
+        read = task.source.tokens if isinstance(task, Translate) else task.tokens
+        return [_utf8(token) for token in read(str(given))]
+    return task.source.show(row) if isinstance(task, Translate) else task.reader.show(row)
+
+
+def _utf8(text: str) -> str:
+    """A name or an argument may be no UTF-8, which a page must be."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _not_too_fine(pixels: Tensor, patch: int) -> Tensor:
@@ -120,18 +138,20 @@ def _place(tap: str) -> tuple[str, str, str]:
 
 
 @torch.no_grad()
-def look_at_items(model: nn.Module, task: SequenceTask, items: Tensor) -> tuple[Tensor, Seen, list[str]]:
+def look_at_items(
+    model: nn.Module, task: SequenceTask, items: Tensor, tokens: list[str]
+) -> tuple[Tensor, Seen, list[str]]:
     """(T) -> the outputs (T, L) or (L), what was seen, and the names of what looked"""
     batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1)).to(_device(model))
     with watch(model) as found:
         outputs = model(*task.arguments(batch))[0].float().cpu()
-    seen, tokens = Seen.of(found), task.reader.show(items)
+    seen = Seen.of(found)
     has_class_token = seen.layers[0].shape[-1] == len(tokens) + 1
     return outputs, seen, ["[class]", *tokens] if has_class_token else tokens
 
 
-def _sequence(model: nn.Module, task: SequenceTask, items: Tensor) -> Record:
-    outputs, seen, tokens = look_at_items(model, task, items)
+def _sequence(model: nn.Module, task: SequenceTask, items: Tensor, names: list[str]) -> Record:
+    outputs, seen, tokens = look_at_items(model, task, items, names)
     answer = task.answer(outputs, len(items))
     choices = task.choices(outputs, len(items))
     name = (task.answers.names or tuple(tokens)).__getitem__
@@ -170,14 +190,18 @@ def _image(model: ViT, task: ClassifyImages, pixels: Tensor) -> Record:
     )
 
 
-def _translations(model: nn.Module, task: Translate, rows: Sequence[Tensor]) -> list[Record]:
+def _translations(
+    model: nn.Module, task: Translate, rows: Sequence[tuple[Tensor, list[str]]]
+) -> list[Record]:
     """They are written together and looked at one by one."""
-    found = task.decode(model, Ragged.of(rows), SEARCH) if rows else []
-    return [_translation(model, task, *pair) for pair in zip(rows, found, strict=True)]
+    found = task.decode(model, Ragged.of([row for row, _ in rows]), BEAMS) if rows else []
+    return [_translation(model, task, *row, beams) for row, beams in zip(rows, found, strict=True)]
 
 
 @torch.no_grad()
-def _translation(model: nn.Module, task: Translate, source: Tensor, beams: list[Hypothesis]) -> Record:
+def _translation(
+    model: nn.Module, task: Translate, source: Tensor, tokens: list[str], beams: list[Hypothesis]
+) -> Record:
     language, end = task.target, torch.tensor([task.target.end])
     texts = [language.write(torch.tensor(beam.tokens, dtype=torch.long)) for beam in beams]
     likely = [
@@ -195,7 +219,7 @@ def _translation(model: nn.Module, task: Translate, source: Tensor, beams: list[
         answer=texts[0],
         probability=likely[0].probability,
         sides={
-            "source": tuple(task.source.show(source)),
+            "source": tuple(tokens),
             "target": tuple(language.show(target)),
             "written": tuple(language.show(written)),
         },

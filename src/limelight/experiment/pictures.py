@@ -10,10 +10,9 @@ from torch import Tensor
 
 from limelight.experiment.alignment import Alignment, look
 from limelight.experiment.image_pictures import draw_images, draw_look, first_right
-from limelight.experiment.looking import SEARCH, look_at_items
+from limelight.experiment.looking import look_at_items
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
-from limelight.tasks.decode import Search
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.sequences import SequenceTask
 from limelight.tasks.translate import Translate
@@ -52,26 +51,29 @@ def draw_look_at(run: Run, given: str | None = None) -> Figure:
 
 def _labelled(run: Run, task: SequenceTask, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
     """Self-attention over a line, or over the first example."""
-    items = _first_short(run) if line is None else task.encode(line)
-    _, seen, tokens = look_at_items(run.model, task, items)
+    given = _first_short(run) if line is None else line
+    items = task.encode(given)
+    names = task.reader.show(items) if isinstance(given, Tensor) else task.tokens(given)
+    _, seen, tokens = look_at_items(run.model, task, items, names)
     layers = [layer for one, layer in zip(seen.maps, seen.layers, strict=True) if one.part == "encoder"]
     return layers, tokens, tokens
 
 
-def _first_short(run: Run) -> Tensor:
+def _first_short(run: Run) -> str | Tensor:
+    task = cast(SequenceTask, run.task)
     lengths = run.task.lengths(run.held_out)
     first = int((lengths <= max(READABLE, int(lengths.min()))).nonzero()[0])
-    return run.task.batch(run.held_out, torch.tensor([first])).inputs[0]
+    return task.text(run.held_out, first) or task.batch(run.held_out, torch.tensor([first])).inputs[0]
 
 
 def _translated(run: Run, task: Translate, line: str | None) -> tuple[list[Tensor], list[str], list[str]]:
     """Cross-attention over a line, or over the translation whose words cross most."""
     lines = _worth_looking_at(run) if line is None else [line]
-    answers = run.predict(lines, search=Search(beam=SEARCH.beam), alignment=True)  # as pages do
+    answers = run.predict(lines, alignment=True)
     best, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
     source, target = task.encode(run.model, best), task.target.encode(answer.text)
     seen = look(run.model, task, source, target)
-    return seen.layers, task.target.show(target), task.source.show(source)
+    return seen.layers, task.target.show(target), task.source.tokens(best)
 
 
 def _worth_looking_at(run: Run) -> list[str]:

@@ -1,29 +1,35 @@
 """A run that was trained: opened again for prediction, evaluation and pictures."""
 
-import json
 import shlex
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ConfigDict
 from torch import Tensor, nn
 
+from limelight.config import Config, differences, flatten, read_json
 from limelight.errors import WrongInput
 from limelight.experiment.alignment import align
-from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.build import build_model
+from limelight.experiment.config import FILE, Experiment, experiment, settings_of, with_settings
 from limelight.experiment.devices import choose
 from limelight.experiment.looking import AnyTask, Given, look
+from limelight.openmp import adaptive_spinning
 from limelight.tasks.decode import Search
 from limelight.tasks.images import ClassifyImages
 from limelight.tasks.task import Answer, Judgement
 from limelight.tasks.translate import Translate
+from limelight.training.checkpoint import not_used
 from limelight.training.distributed import World
 from limelight.training.evaluate import evaluate
-from limelight.training.folder import RunFolder
+from limelight.training.folder import RunFolder, Saved
 from limelight.training.journal import read_journal
+from limelight.training.loop import SETTINGS
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
 from limelight.view.record import Record
@@ -40,31 +46,77 @@ class Sight:
         return framed(explorer(self.records[0].name, self.records))
 
 
+class Report(Config):
+    """What `report.json` says: what a run reached when it was finished."""
+
+    model_config = ConfigDict(allow_inf_nan=True)  # a metric may be infinite
+
+    experiment: str
+    data: tuple[str, ...]
+    metrics: dict[str, dict[str, float]]
+    signatures: dict[str, str]
+    steps: int
+    best_step: int
+    seconds: float
+    parameters: int
+
+
+def restored(path: Path) -> Iterator[tuple[Experiment, AnyTask, Saved]]:
+    """Each checkpoint of a run folder that can be read, the best first, with the experiment and the task.
+
+    The experiment is the one that the checkpoint was trained with, whatever became of the file since.
+    """
+    written = experiment(path)
+    for saved in RunFolder(path).best():
+        settings = saved.environment.get(SETTINGS, settings_of(written))  # 0.8.1 did not note them
+        try:
+            trained = with_settings(written, settings)
+            task = trained.task.restore(saved.data)
+        except (WrongInput, TypeError) as error:
+            not_used(_unusable(path, saved, error))
+            continue
+        changed = differences(flatten(settings), flatten(settings_of(written)))
+        if changed:
+            warnings.warn(
+                f"{path / FILE} was changed after training: {'; '.join(changed)}; "
+                "the settings of the checkpoint are used",
+                stacklevel=2,
+            )
+        yield trained, task, saved
+
+
+def _unusable(path: Path, saved: Saved, error: Exception) -> WrongInput:
+    reason = " ".join(str(error).split())
+    return WrongInput(f"{path / 'checkpoints'}, step {saved.progress.step}: {reason}")
+
+
 class Run:
     """The best weights of a run folder, and what is needed to use them."""
 
     def __init__(self, path: Path, device: torch.device, task: AnyTask | None = None) -> None:
         self.path, self.device = path, device
-        self.experiment: Experiment = experiment(path)
-        saved = RunFolder(path).best()
-        if saved is None:
-            hint = f"limelight train {shlex.quote(str(path))} --resume"
-            raise WrongInput(f"{path} has no checkpoint that is whole; train it first: {hint}")
-        self._saved = saved
         self._loaded = task
-        self.reading: AnyTask = self.experiment.task.restore(saved.data)  # without its examples
-
-    @cached_property
-    def model(self) -> nn.Module:
-        model = self.experiment.model.build(self.reading.sizes).to(self.device)
-        load_weights(model, self._saved.weights)
-        return model.eval()
+        self.experiment: Experiment
+        self.reading: AnyTask  # without its examples
+        self.model: nn.Module
+        for self.experiment, self.reading, saved in restored(path):
+            try:
+                model = build_model(self.experiment.model, self.reading.sizes)
+                load_weights(model, saved.weights)
+            except (ValueError, RuntimeError, TypeError) as error:
+                not_used(_unusable(path, saved, error))
+                continue
+            self._digest = saved.environment.get("data")
+            self.model = model.to(device).eval()
+            return
+        hint = f"limelight train {shlex.quote(str(path))} --resume"
+        raise WrongInput(f"{path} has no checkpoint that is whole; train it first: {hint}")
 
     @cached_property
     def task(self) -> AnyTask:
         """The task with its examples, which must be those that the run was trained on."""
         task = self._loaded or self.experiment.task.load(self.experiment.seed)
-        if task.digest != self._saved.environment["data"]:
+        if task.digest != self._digest:
             raise WrongInput(f"the data of {self.path} is no longer what the run was trained on")
         return task
 
@@ -76,13 +128,19 @@ class Run:
         search: Search | None = None,
         alignment: bool = False,
     ) -> list[Answer]:
-        """One answer an input, in their order; inputs are lines of text, names of image files, or tensors.
+        """One answer per input, in their order; inputs are lines of text, names of image files, or tensors.
 
         `first` is the number of the first one, by which what is wrong is named. `search` says how a
-        translation is looked for; `alignment`, to say which words it comes from.
+        translation is looked for (four beams unless given); `alignment`, to say which words it comes from.
         """
         if not inputs:
             return []
+        with adaptive_spinning():
+            return self._predict(inputs, first, search, alignment)
+
+    def _predict(
+        self, inputs: Sequence[str | Path | Tensor], first: int, search: Search | None, alignment: bool
+    ) -> list[Answer]:
         if not isinstance(self.reading, Translate):
             if search or alignment:
                 raise self._does_not_translate()
@@ -113,6 +171,10 @@ class Run:
         """One record an input, in their order; what cannot be read has its refusal there."""
         return look(self.model, self.reading, inputs, self.experiment.name)
 
+    def lines_of(self, path: Path) -> list[str]:
+        """The inputs that a file has: its lines, or the column of a table that training read."""
+        return self.reading.lines_of(path)
+
     @property
     def reads_images(self) -> bool:
         return isinstance(self.reading, ClassifyImages)
@@ -131,11 +193,12 @@ class Run:
         split, task = split or self.held_out, self.task
         if search and not isinstance(task, Translate):
             raise self._does_not_translate()
-        means = evaluate(task, self.model, split, World(device=self.device))
-        if isinstance(task, Translate):
-            judged = task.judge(self.model, split, search)
-        else:
-            judged = task.judge(self.model, split)
+        with adaptive_spinning():
+            means = evaluate(task, self.model, split, World(device=self.device))
+            if isinstance(task, Translate):
+                judged = task.judge(self.model, split, search)
+            else:
+                judged = task.judge(self.model, split)
         return Judgement(means | judged.values, judged.signatures)
 
     def _does_not_translate(self) -> WrongInput:
@@ -149,7 +212,9 @@ class Run:
     @property
     def report(self) -> dict[str, Any]:
         """What was reached, when the run was finished."""
-        return json.loads((self.path / "report.json").read_text())
+        path = self.path / "report.json"
+        text = path.read_bytes().decode(errors="replace")
+        return read_json(Report, text, f"{path} is not as it was written").model_dump()
 
     @property
     def journal(self) -> list[dict[str, Any]]:

@@ -37,9 +37,9 @@ class Search(Config):
     n_best: int = Field(1, ge=1, le=1_000)
     length_penalty: float = Field(1.0, ge=0, le=10)  # beams go by log-probability / length^penalty
     temperature: float = Field(0.0, ge=0)
-    top_k: int = Field(0, ge=0)  # draw only from the k most likely; 0: from all
+    top_k: int = Field(0, ge=0, le=1_000_000)  # draw only from the k most likely; 0: from all
     top_p: float = Field(1.0, gt=0, le=1)  # draw only from the most likely that make up this share
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, le=2**63 - 1)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

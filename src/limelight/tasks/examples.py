@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from limelight.data.batching import Batch
+from limelight.data.texts import read_text
 from limelight.errors import WrongInput, unknown
 from limelight.tasks.task import Judgement, Scores
 
@@ -61,6 +63,10 @@ class ExamplesTask(ABC, Generic[D]):
 
     def batch(self, split: str, index: Tensor) -> Batch:
         return self.examples(split).batch(index)
+
+    def lines_of(self, path: Path) -> list[str]:
+        """The inputs in a file: its lines, unless the task knows better."""
+        return read_text(path).removesuffix("\n").split("\n")
 
     def judge(self, model: nn.Module, split: str) -> Judgement:
         return Judgement({})

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from limelight.config import Config
+from limelight.config import Config, read_json
 from limelight.data.augment import AugmentConfig, augment, erase, mix, recolour
 from limelight.data.batching import Batch
 from limelight.data.cifar import Cifar10
@@ -34,16 +34,22 @@ class ImagesConfig(Config):
         return ClassifyImages.of(self.data.load(seed), self.augment)
 
     def restore(self, state: str) -> "ClassifyImages":
-        return ClassifyImages(ImagesState.model_validate_json(state), self.augment)
+        return ClassifyImages(read_json(ImagesState, state, "data.json"), self.augment)
 
 
 class ImagesState(Config):
     """What stays of the data when only prediction is wanted."""
 
-    names: tuple[str, ...]
-    image: tuple[int, int, int]
+    names: tuple[str, ...] = Field(min_length=1)
+    image: tuple[PositiveInt, PositiveInt, PositiveInt]
     mean: tuple[float, ...]  # of each channel, over training, from 0 to 1
-    deviation: tuple[float, ...]
+    deviation: tuple[PositiveFloat, ...]
+
+    @model_validator(mode="after")
+    def _one_per_channel(self) -> Self:
+        if not len(self.mean) == len(self.deviation) == self.image[0]:
+            raise ValueError(f"mean and deviation are not of {self.image[0]} channels")
+        return self
 
 
 class ClassifyImages(ExamplesTask[ImageData]):

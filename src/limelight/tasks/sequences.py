@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.config import Config
+from limelight.config import Config, read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.readers import Answers
+from limelight.data.tables import Column, find_column, is_table
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.examples import ExamplesTask
-from limelight.tasks.task import Answer, Goal
+from limelight.tasks.task import Answer, Goal, check_length
 
 PREDICT_BATCH = 256
 
@@ -26,8 +28,10 @@ class SequenceState(Config):
 
     reader: Reader
     answers: Answers
-    longest: int
-    cut: int | None = None  # items beyond which a sequence is cut off
+    longest: int = Field(ge=1)
+    cut: int | None = Field(None, ge=1)  # items beyond which a sequence is cut off
+    column: str = ""  # of a table: the one that the texts stand in
+    header: bool = False  # of a table: whether its first row has the names of the columns
 
 
 class SequenceTask(ExamplesTask[SequenceData]):
@@ -39,13 +43,20 @@ class SequenceTask(ExamplesTask[SequenceData]):
     @classmethod
     def of(cls, data: SequenceData) -> Self:
         longest = max(int(examples.inputs.lengths.max()) for examples in data.splits.values())
-        state = SequenceState(reader=data.reader, answers=data.answers, longest=longest, cut=data.cut)
+        state = SequenceState(
+            reader=data.reader,
+            answers=data.answers,
+            longest=longest,
+            cut=data.cut,
+            column=data.column,
+            header=data.header,
+        )
         return cls(state, data)
 
     @classmethod
     def restored(cls, state: str) -> Self:
         """For prediction alone, without the examples."""
-        return cls(SequenceState.model_validate_json(state))
+        return cls(read_json(SequenceState, state, "data.json"))
 
     @property
     def goal(self) -> Goal:
@@ -76,7 +87,23 @@ class SequenceTask(ExamplesTask[SequenceData]):
 
     def sample(self, split: str) -> str:
         """An input to try `predict` on; empty where none can be typed."""
-        return self.reader.write(self.examples(split).inputs[0])
+        return self.text(split, 0) or self.reader.write(self.examples(split).inputs[0])
+
+    def text(self, split: str, number: int) -> str:
+        """An example as it was before it was read; empty where it never was a text."""
+        texts = self.data.texts.get(split)
+        return texts[number] if texts else ""
+
+    def tokens(self, line: str) -> list[str]:
+        """A name for each item of a line, as `encode` reads it; what is unknown is marked."""
+        return self.reader.tokens(line)[: self._state.cut]
+
+    def lines_of(self, path: Path) -> list[str]:
+        """The inputs in a file: of a table, the column that training read; else its lines."""
+        if self.reader.kind in ("symbols", "vectors") or not is_table(path):
+            return super().lines_of(path)
+        column = Column(self._state.column, self._state.header) if self._state.column else find_column(path)
+        return column.read(path)
 
     @abstractmethod
     def choices(self, outputs: Tensor, length: int) -> Tensor:
@@ -129,9 +156,11 @@ class SequenceTask(ExamplesTask[SequenceData]):
         if isinstance(line, Tensor):
             return self._check(line, number)
         try:
-            return self.reader.encode(str(line))[: self._state.cut]
+            row = self.reader.encode(str(line))[: self._state.cut]
         except WrongInput as refusal:
             raise WrongInput(f"input {number}: {refusal}") from None
+        check_length(len(row), self._state.longest, number)
+        return row
 
     def _check(self, row: Tensor, number: int) -> Tensor:
         """A sequence as it is given to the model; anything else is refused."""
@@ -144,4 +173,5 @@ class SequenceTask(ExamplesTask[SequenceData]):
             good = good and bool(((row >= 0) & (row < size)).all())
         if not good or not len(row):
             raise wrong(f"input {number}", f"{row.dtype} of shape {tuple(row.shape)}", allowed)
+        check_length(len(row), self._state.longest, number)
         return row.float() if features else row.long()

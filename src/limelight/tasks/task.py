@@ -6,6 +6,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from limelight.data.batching import Batch
+from limelight.errors import WrongInput
 from limelight.models.sizes import Sizes
 
 
@@ -48,6 +49,16 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text
+
+
+MOST_ITEMS = 2_000  # of an input, unless training had longer ones: what attention costs grows with the square
+
+
+def check_length(length: int, trained: int, number: int = 1) -> None:
+    """Refuse an input that would take minutes; `trained` is the length of the longest in training."""
+    most = max(MOST_ITEMS, 2 * trained)
+    if length > most:
+        raise WrongInput(f"input {number}: {length:,} tokens; allowed: {most:,}")
 
 
 class Task(Protocol):

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.config import Config
+from limelight.config import Config, read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.pairs import PairFiles
 from limelight.data.phrasebook import Phrasebook
@@ -23,8 +24,10 @@ from limelight.nn import cross_entropy, padding_mask
 from limelight.tasks.decode import Hypothesis, Search, Sources, Writer, decode
 from limelight.tasks.examples import ExamplesTask
 from limelight.tasks.metrics import judge_translations
-from limelight.tasks.task import Answer, Goal, Judgement, Scores
+from limelight.tasks.task import Answer, Goal, Judgement, Scores, check_length
 
+SEARCH = Search(beam=4)  # how a translation is looked for unless it is said; `predict`, pages and pictures
+GREEDY = Search(beam=1)  # how whole splits are, which takes a third of the time
 TOGETHER = 64  # sentences that are written at once
 
 
@@ -37,7 +40,7 @@ class TranslateConfig(Config):
         return Translate.of(PairData.of(self.data.load(seed), self.vocabulary), self.vocabulary.split)
 
     def restore(self, state: str) -> "Translate":
-        return Translate(TranslateState.model_validate_json(state))
+        return Translate(read_json(TranslateState, state, "data.json"))
 
 
 class TranslateState(Config):
@@ -45,7 +48,7 @@ class TranslateState(Config):
 
     source: Language
     target: Language
-    longest: int
+    longest: int = Field(ge=1)
 
 
 class Translate(ExamplesTask[PairData]):
@@ -128,14 +131,14 @@ class Translate(ExamplesTask[PairData]):
     def judge(self, model: nn.Module, split: str, search: Search | None = None) -> Judgement:
         """Every source once, against all of its translations."""
         references = self.data.references(split)
-        answers = self.predict(model, list(references), search)
+        answers = self.predict(model, list(references), search or GREEDY)
         return judge_translations([answer.text for answer in answers], list(references.values()))
 
     def predict(
         self, model: nn.Module, lines: Sequence[str], search: Search | None = None, *, first: int = 1
     ) -> list[Answer]:
-        """One translation a line, in the order of the lines; `first` is the number of the first one."""
-        search = search or Search()
+        """One translation per line, in the order of the lines; `first` is the number of the first one."""
+        search = search or SEARCH
         rows = [self.encode(model, line, i) for i, line in enumerate(lines, first) if line.strip()]
         found = iter(self.decode(model, Ragged.of(rows), search) if rows else [])
         # An empty line stays one: a filter's lines answer to the lines that came in.
@@ -147,9 +150,19 @@ class Translate(ExamplesTask[PairData]):
         if not line.strip():
             raise WrongInput(f"input {number}: the line is empty")
         row, longest = self.source.encode(line), cast(Transformer | Recurrent, model).longest
+        check_length(len(row), self._state.longest, number)
         if longest is not None and len(row) > longest:
             raise WrongInput(f"input {number}: {len(row):,} tokens; this model has {longest:,} positions")
         return row
+
+    def lines_of(self, path: Path) -> list[str]:
+        """The lines of a file of source sentences."""
+        lines = super().lines_of(path)
+        for number, line in enumerate(lines, 1):
+            if "\t" in line:
+                hint = "give the source sentences alone, as `cut -f1` makes them"
+                raise WrongInput(f"{path}:{number}: the line has a tab, as pairs of sentences do; {hint}")
+        return lines
 
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
         """Sentences of similar length are written together; what comes out is in the order of the rows."""

@@ -8,12 +8,16 @@ and `best` are looked up, never stored.
 import hashlib
 import json
 import re
+import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, Field
+
+from limelight.config import Config
 from limelight.errors import WrongInput
 from limelight.training import files
 
@@ -31,6 +35,27 @@ class Checkpoint:
 
 class Damaged(Exception):
     """A checkpoint that is not as it was written; its text says where."""
+
+
+class _File(Config):
+    size: int = Field(ge=0)
+    sha256: str
+
+
+class _Manifest(Config):
+    # A metric may be infinite, and so may a score.
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    format: int
+    step: int = Field(ge=0)
+    facts: dict[str, Any]
+    files: dict[str, _File]
+
+    @property
+    def score(self) -> float:
+        """The higher the better; of a checkpoint that was not evaluated, the lowest there is."""
+        score = self.facts.get("score")
+        return float(score) if isinstance(score, int | float) else -float("inf")
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -57,41 +82,69 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 def newest(folder: Path) -> Checkpoint | None:
     """The checkpoint of the highest step that is whole; a damaged one is named in a warning."""
-    return next(_whole(folder, _steps(folder)), None)
+    return next(newest_first(folder), None)
 
 
 def best(folder: Path) -> Checkpoint | None:
-    """The whole checkpoint with the highest score, the newest of equals."""
-    return next(_whole(folder, sorted(_steps(folder), key=_score, reverse=True)), None)
+    """The whole checkpoint with the highest score, the newest of equals; damaged ones are warned of."""
+    return next(best_first(folder), None)
+
+
+def newest_first(folder: Path) -> Iterator[Checkpoint]:
+    """Every checkpoint that is whole, the highest step first."""
+    return _whole(_steps(folder))
+
+
+def best_first(folder: Path) -> Iterator[Checkpoint]:
+    """Every checkpoint that is whole, the highest score first."""
+    scores = {}
+    for place in _steps(folder):
+        try:
+            scores[place] = _read_manifest(place).score
+        except Damaged as damage:  # it may have been the best: nobody knows any more
+            not_used(damage)
+    return _whole(sorted(scores, key=lambda place: scores[place], reverse=True))
+
+
+def not_used(damage: Exception) -> None:
+    """Warn that a checkpoint is left out, and why."""
+    warnings.warn(f"{damage}: this checkpoint is not used", stacklevel=2)
 
 
 def read(place: Path) -> Checkpoint:
+    """Read a checkpoint and compare every byte with its manifest."""
     manifest = _read_manifest(place)
     contents = {}
-    for name, facts in manifest["files"].items():
+    for name, facts in manifest.files.items():
         try:
-            content = (place / name).read_bytes()
+            about = (place / name).stat()
+            whole = stat.S_ISREG(about.st_mode) and about.st_size == facts.size
+            content = (place / name).read_bytes() if whole else b""
         except OSError as error:
             raise Damaged(f"{place / name}: {error.strerror}") from None
-        if len(content) != facts["size"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
+        if not whole or hashlib.sha256(content).hexdigest() != facts.sha256:
             raise Damaged(f"{place / name} is not as it was written")
         contents[name] = content
-    return Checkpoint(manifest["step"], manifest["facts"], contents)
+    return Checkpoint(manifest.step, manifest.facts, contents)
 
 
-def _read_manifest(place: Path) -> dict[str, Any]:
+def _read_manifest(place: Path) -> _Manifest:
     path = place / MANIFEST
     try:
         content = path.read_bytes()
         sealed = json.loads(content)
-        manifest = sealed["manifest"]
-        if content != _seal(manifest):
+        values = sealed["manifest"]
+        if content != _seal(values):
             raise Damaged(f"{path} is not as it was written")
+        if values["format"] != FORMAT:
+            raise WrongInput(f"{path} has format {values['format']}; this version reads {FORMAT}")
+        manifest = _Manifest.model_validate(values)
+    except WrongInput:
+        raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise Damaged(f"{path} cannot be read") from None
-    if manifest["format"] != FORMAT:
-        raise WrongInput(f"{path} has format {manifest['format']}; this version reads {FORMAT}")
-    if _step(place) != f"step-{manifest['step']:08d}" or any("/" in name for name in manifest["files"]):
+    names_are_plain = all(re.fullmatch(r"[\w-]+(\.\w+)?", name) for name in manifest.files)
+    if _step(place) != f"step-{manifest.step:08d}" or not names_are_plain:
         raise Damaged(f"{path} belongs elsewhere")
     return manifest
 
@@ -114,20 +167,19 @@ def _step(place: Path) -> str:
     return "-".join(place.name.split("-")[:2])
 
 
-def _whole(folder: Path, places: list[Path]) -> Iterator[Checkpoint]:
+def _whole(places: list[Path]) -> Iterator[Checkpoint]:
     for place in places:
         try:
             yield read(place)
         except Damaged as damage:
-            warnings.warn(f"{damage}: this checkpoint is not used", stacklevel=4)
+            not_used(damage)
 
 
 def _score(place: Path) -> float:
     try:
-        score = _read_manifest(place)["facts"]["score"]
-    except (Damaged, KeyError):
+        return _read_manifest(place).score
+    except Damaged:
         return -float("inf")
-    return -float("inf") if score is None else float(score)
 
 
 def _prune(folder: Path, written: Path) -> None:

@@ -35,8 +35,12 @@ class TrainConfig(Config):
     )  # judge and keep a mean of weights, over about 1/(1 - average) steps
     evaluate_every: Often = "1 epoch"
     save_every: Often = "1 epoch"
-    patience: int = Field(0, ge=0)  # evaluations without a better one before the run ends; 0: any
-    perfect: int = Field(1, ge=0)  # perfect evaluations in a row after which it ends; 0: it goes on
+    patience: int = Field(
+        0, ge=0, le=1_000_000
+    )  # evaluations without a better one before the run ends; 0: any
+    perfect: int = Field(
+        1, ge=0, le=1_000_000
+    )  # perfect evaluations in a row after which it ends; 0: it goes on
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def in_steps(self, often: Often, steps_per_epoch: int) -> int:

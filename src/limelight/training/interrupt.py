@@ -1,10 +1,13 @@
-"""Ctrl-C and SIGTERM wait for the end of a step; a second one does not."""
+"""Ctrl-C, SIGTERM and SIGHUP wait for the end of a step; a second one does not."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+# What ends a process from outside; SIGHUP, when its terminal is closed. Windows has no SIGHUP.
+STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Interrupted(Exception):
@@ -33,7 +36,8 @@ def deferred() -> Iterator[Signals]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield signals
         return
-    before = {number: signal.signal(number, signals.note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [n for n in (signal.SIGINT, *STOPPING) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.note) for number in numbers}
     try:
         yield signals
     finally:

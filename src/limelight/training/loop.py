@@ -5,44 +5,40 @@ import shlex
 import signal
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from limelight.config import differences, flatten
 from limelight.data.batching import Batch, epoch_batches
 from limelight.errors import Stopped, WrongInput
 from limelight.randomness import derive, seed
 from limelight.tasks.task import Task
+from limelight.training.checkpoint import not_used
 from limelight.training.config import TrainConfig
 from limelight.training.distributed import World
 from limelight.training.evaluate import Aborted, evaluate
-from limelight.training.folder import RunFolder, Saved
+from limelight.training.folder import Progress, RunFolder, Saved
 from limelight.training.interrupt import Interrupted, Signals, deferred
+from limelight.training.journal import NOTHING_KEPT
 from limelight.training.optimise import SCHEDULES, Optimiser
 from limelight.training.progress import Watcher
 from limelight.training.weights import check_finite, load_weights, weights_of
 
-
-@dataclass
-class Progress:
-    """Where a run stands: with the weights and the optimiser's state, all that a checkpoint must know."""
-
-    step: int = 0
-    evaluated: int = 0  # the step of the last evaluation
-    best: float | None = None
-    best_step: int = 0
-    stale: int = 0  # evaluations since the best
-    perfect: int = 0  # perfect evaluations in a row
-    seconds: float = 0.0
-    count: int = 0  # predictions since the last evaluation, and sums over them
-    sums: dict[str, float] = field(default_factory=dict)
+SETTINGS = "settings"  # the part of an environment that stands in the experiment file
 
 
 def another_run(differences: list[str]) -> WrongInput:
     hint = "--allow-inexact goes on, where weights, optimiser and data still fit"
     return WrongInput(f"not the same run any more: {'; '.join(differences)}; {hint}")
+
+
+def _flat_environment(environment: dict[str, Any]) -> dict[str, Any]:
+    """Settings go by their own keys, as in the experiment file."""
+    rest = {key: value for key, value in environment.items() if key != SETTINGS}
+    return rest | flatten(environment.get(SETTINGS) or {})
 
 
 class Trainer:
@@ -81,33 +77,42 @@ class Trainer:
         self._stop = 0  # the signal that all processes agreed on
 
     def resume(self, *, inexact: bool = False) -> None:
-        """Go on from the newest checkpoint that is whole, or from the beginning where there is none."""
-        saved = self.folder.newest(self.world)
+        """Go on from the newest checkpoint that fits, or from the beginning where there is none."""
+        saved, refusal = None, None
+        for one in self.folder.newest(self.world):
+            self._check_environment(one.environment, inexact)
+            try:
+                load_weights(self.model, one.weights)
+                self.optimiser.restore(one.training)
+            except WrongInput as error:
+                refusal = refusal or error
+                continue
+            saved = one
+            break
+        if refusal and not saved:
+            raise refusal
+        if refusal and saved:
+            not_used(refusal)
         if saved is None:
             self.watcher.note(f"{self.folder.path} has no checkpoint to resume from: beginning at step 0")
-        else:
-            self._check_environment(saved.environment, inexact)
-            load_weights(self.model, saved.weights)
-            self.optimiser.restore(saved.training)
         if self.world.first:
-            self.folder.journal.cut(saved.journal if saved else 0)
-        if saved is None:
-            return
-        self.progress = Progress(**saved.progress)
-        self._saved = (self.progress.step, self.progress.evaluated)
+            self.folder.journal.cut(saved.journal if saved else NOTHING_KEPT)
+        if saved is not None:
+            self.progress = saved.progress
+            self._saved = (self.progress.step, self.progress.evaluated)
 
     def _check_environment(self, before: dict[str, Any], inexact: bool) -> None:
-        now = self.environment
+        settings = before.get(SETTINGS, self.environment.get(SETTINGS))  # 0.8.1 did not note them
+        found = differences(
+            _flat_environment(before | {SETTINGS: settings}), _flat_environment(self.environment)
+        )
         # Other data may have other words and classes: weights would mean something else, and scores, too.
-        if now.get("data") != before.get("data"):
-            raise WrongInput("the data is no longer that of the run; begin another one with --out")
-        differences = [
-            f"{key} was {str(value)[:12]}, is {str(now.get(key))[:12]}"
-            for key, value in {**dict.fromkeys(now), **before}.items()
-            if now.get(key) != value
-        ]
-        if differences and not inexact:
-            raise another_run(differences)
+        if self.environment.get("data") != before.get("data"):
+            others = "; ".join(one for one in found if not one.startswith("data "))
+            why = f" ({others})" if others else ""
+            raise WrongInput(f"the data is no longer that of the run{why}; begin another one with --out")
+        if found and not inexact:
+            raise another_run(found)
 
     @property
     def ending(self) -> str:
@@ -217,7 +222,7 @@ class Trainer:
         epoch = progress.step / self.steps_per_epoch
         if self.world.first:
             line = {"step": progress.step, "epoch": epoch, "train": train, "validation": validation}
-            self.folder.journal.write(line)
+            self.folder.note(line)
         self.watcher.evaluated(progress.step, epoch, train, validation)
         value = validation[goal.metric]
         better = progress.best is None or goal.rank(value) > goal.rank(progress.best)
@@ -236,10 +241,10 @@ class Trainer:
             return
         judged = progress.evaluated == progress.step and progress.best_step == progress.step
         score = self.task.goal.rank(progress.best) if judged and progress.best is not None else None
-        state, facts = self.optimiser.state(), asdict(progress)
+        state = self.optimiser.state()
         with self.optimiser.averaged():
             weights = weights_of(self.model)
             check_finite(weights, progress.step)
-            saved = Saved(weights, state, self.task.state, facts, self.environment, score)
+            saved = Saved(weights, state, self.task.state, replace(progress), self.environment, score)
             self.folder.save(progress.step, saved)
         self._saved = now

@@ -1,0 +1,77 @@
+"""Models are built, and trained, only where there is memory for them."""
+
+import re
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from limelight.errors import WrongInput
+from limelight.experiment.config import Experiment, ModelConfig
+from limelight.memory import check_memory
+from limelight.models.sizes import Sizes
+from limelight.tasks.task import Task
+from limelight.training.evaluate import BATCH
+
+SMALLER = "make the model smaller"
+COPIES = (
+    5  # of each weight while training: itself, its gradient, two moments, and what a save or a mean takes
+)
+SPARE = 1.5  # of what is kept for the backward pass: gradients, and what an operation needs for itself
+
+
+def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Module:
+    """The model of a config; refused before its weights are drawn where memory is too small for them."""
+    needed = 0
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        # Memory is only promised here; it is used when the weights are drawn.
+        nonlocal needed
+        needed += 0 if parameter is None else parameter.numel() * parameter.element_size()
+        check_memory(needed * copies, SMALLER, so_far=True)
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        return config.build(sizes)
+    except RuntimeError as error:
+        wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
+        if wanted is None:
+            raise
+        check_memory(float(wanted[1]), SMALLER, so_far=True)
+        raise WrongInput(f"{int(wanted[1]):,} bytes of memory could not be had; {SMALLER}") from None
+    finally:
+        hook.remove()
+
+
+def check_step(wanted: Experiment, task: Task, model: nn.Module, processes: int) -> None:
+    """Refuse a batch whose training step or evaluation needs more memory than there is.
+
+    One example, the longest, is computed to see how much of it is kept for the backward pass.
+    """
+    longest = int(task.lengths("train").argmax())
+    with torch.random.fork_rng(devices=[]):
+        kept, largest = _kept_for_backward(model, task, longest)
+    pieces = wanted.train.accumulate * processes
+    examples = min(wanted.train.batch, len(task.lengths("train"))) / pieces
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    training = weights * COPIES + SPARE * kept * max(1.0, examples)
+    evaluation = weights * COPIES + 2.0 * largest * min(BATCH, len(task.lengths("validation")))
+    check_memory(max(training, evaluation), f"{SMALLER}, or lower train.batch")
+
+
+def _kept_for_backward(model: nn.Module, task: Task, example: int) -> tuple[int, int]:
+    """Bytes of all tensors that one example leaves for the backward pass, and of the largest."""
+    weights = {parameter.data_ptr() for parameter in model.parameters()}
+    sizes: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if tensor.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    training = model.training
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        task.score(model.train(), task.batch("train", torch.tensor([example])))
+    model.train(training)
+    return sum(sizes.values()), max(sizes.values(), default=0)

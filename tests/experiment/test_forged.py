@@ -1,0 +1,154 @@
+"""Checkpoints whose checksums are right and whose content is not: refused in words, or another is used."""
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import refused
+from tiny import tiny
+
+import limelight
+from limelight.errors import WrongInput
+from limelight.experiment import Run
+from limelight.training import checkpoint
+from limelight.training.checkpoint import Checkpoint
+from limelight.training.weights import from_bytes, to_bytes
+
+SMALL: dict[str, Any] = {
+    "task.data.train": 300,
+    "task.data.validation": 50,
+    "task.data.test": 50,
+    "train.epochs": 2,
+    "train.perfect": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = limelight.train("majority", SMALL, out=tmp_path_factory.mktemp("runs") / "majority")
+    assert made is not None
+    return made
+
+
+def variants(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Callable[[Any], None]]:
+    """Changes to a JSON value: each key left out, and each value replaced by one of another kind."""
+    keys = value if isinstance(value, dict) else range(min(2, len(value))) if isinstance(value, list) else ()
+    for key in list(keys):
+
+        def place(whole: Any) -> Any:
+            for part in path:
+                whole = whole[part]
+            return whole
+
+        yield lambda whole, key=key, place=place: place(whole).__delitem__(key)
+        for other in (None, "x", -1, 10**30, [], {}, [[1]]):
+            yield lambda whole, key=key, place=place, other=other: place(whole).__setitem__(key, other)
+        yield from variants(value[key], (*path, key))
+
+
+def forged(found: Checkpoint) -> Iterator[Checkpoint]:
+    """As somebody would make them who knows how they are sealed."""
+    data = json.loads(found.files["data.json"])
+    for part in ("facts", "data"):
+        for change in variants(found.facts if part == "facts" else data):
+            copy = json.loads(json.dumps(found.facts if part == "facts" else data))
+            change(copy)
+            if part == "facts":
+                yield Checkpoint(found.step, copy, found.files)
+            else:
+                yield Checkpoint(
+                    found.step, found.facts, found.files | {"data.json": json.dumps(copy).encode()}
+                )
+    weights = from_bytes(found.files["weights.safetensors"])
+    first = next(iter(weights))
+    for name in ("weights.safetensors", "training.safetensors"):
+        for content in (b"", b"{}", b"\x80\x04K\x01.", b"\xff" * 64, to_bytes({"x": torch.ones(2)})):
+            yield Checkpoint(found.step, found.facts, found.files | {name: content})
+        yield Checkpoint(found.step, found.facts, {k: v for k, v in found.files.items() if k != name})
+    for other in (torch.ones(1), torch.ones(2, 2, 2), weights[first][:-1]):
+        changed = to_bytes(weights | {first: other})
+        yield Checkpoint(found.step, found.facts, found.files | {"weights.safetensors": changed})
+
+
+def use(path: Path) -> None:
+    """Everything that reads a checkpoint; what is refused is refused in words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = limelight.open_run(path)
+        opened.predict(["a b b a c"])
+        opened.see("a b b a c")
+        opened.evaluate()
+
+
+def test_a_forged_checkpoint_is_refused_in_words_or_another_one_is_used(run: Run, tmp_path: Path) -> None:
+    found = checkpoint.best(run.path / "checkpoints")
+    assert found is not None
+    every = list(forged(found))
+    assert len(every) > 300
+    alone = tmp_path / "alone"
+    shutil.copytree(run.path, alone)
+    count = 0
+    for one in every:
+        shutil.rmtree(alone / "checkpoints")
+        checkpoint.save(alone / "checkpoints", one)
+        count += bool(refused(use, alone))  # nothing but WrongInput comes through
+    assert count > 100
+
+
+def test_where_the_best_is_forged_the_next_one_is_used_and_it_is_said(run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    found = checkpoint.best(run.path / "checkpoints")
+    assert found is not None
+    shutil.rmtree(copy / "checkpoints")
+    checkpoint.save(copy / "checkpoints", found)
+    facts = found.facts | {"score": 2.0, "progress": found.facts["progress"] | {"step": 1000}}
+    for files in (
+        {"weights.safetensors": b"no weights"},
+        {"weights.safetensors": to_bytes({"x": torch.ones(2)})},
+        {"data.json": b"{}"},
+        {"data.json": b"\xff"},
+    ):
+        checkpoint.save(copy / "checkpoints", Checkpoint(1000, facts, found.files | files))
+        with pytest.warns(UserWarning, match="step.*1000.*this checkpoint is not used"):
+            opened = limelight.open_run(copy)
+        assert opened.predict(["a b b a c"]) == run.predict(["a b b a c"])
+
+
+def test_a_forged_newest_checkpoint_is_not_resumed_from(tmp_path: Path) -> None:
+    """The same for training, which reads the optimiser's state, too."""
+    wanted = {key: value for key, value in tiny().model_dump().items() if key == "seed"}
+    settings = SMALL | wanted | {"train.save_every": "1 steps", "train.epochs": 1}
+    whole = limelight.train("majority", settings, out=tmp_path / "run")
+    assert whole is not None
+    folder = tmp_path / "run" / "checkpoints"
+    found = checkpoint.newest(folder)
+    assert found is not None
+    place = folder / f"step-{found.step:08d}"
+    shutil.rmtree(place)
+    for files in ({"training.safetensors": b""}, {"training.safetensors": to_bytes({"x": torch.ones(2)})}):
+        checkpoint.save(folder, Checkpoint(found.step, found.facts, found.files | files))
+        with pytest.warns(UserWarning, match="this checkpoint is not used"):
+            again = limelight.train(tmp_path / "run", resume=True)
+        assert again is not None
+        assert checkpoint.newest(folder).files == found.files
+
+
+def test_where_nothing_can_be_used_it_is_said_in_one_line(run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    found = checkpoint.best(run.path / "checkpoints")
+    shutil.rmtree(copy / "checkpoints")
+    checkpoint.save(
+        copy / "checkpoints", Checkpoint(found.step, found.facts, found.files | {"data.json": b"{}"})
+    )
+    with (
+        pytest.warns(UserWarning, match="data.json: reader: Field required: this checkpoint is not used"),
+        pytest.raises(WrongInput, match="has no checkpoint that is whole"),
+    ):
+        limelight.open_run(copy)
