@@ -4,7 +4,8 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.attention import additive, masked_softmax
-from limelight.nn.checks import check_axes, check_batch, check_size
+from limelight.nn.checks import check_axes, check_batch, check_mask, check_size
+from limelight.nn.masks import hide_not_finite
 from limelight.nn.tap import Tap
 
 
@@ -32,11 +33,15 @@ class AdditiveAttention(nn.Module):
         """(B, T, Q), (B, S, M), (B|1, T|1, S) -> (B, T, M)
 
         `keys` is what `project` made of the memory: a decoder that asks again at every step passes
-        it back instead of paying for it each time.
+        it back instead of paying for it each time. Then the memory must be finite, also where it is
+        hidden; without `keys`, what stands there has no effect.
         """
         check_axes("queries", queries, "(B, T, Q)", self.query_width)
         check_axes("memory", memory, "(B, S, M)", self.memory_width)
         check_batch("memory", memory, len(queries), "the queries")
+        if mask is not None:
+            check_mask("mask", mask, (len(queries), queries.shape[1], memory.shape[1]), "(B, T, S)")
+        memory = hide_not_finite(memory, mask) if keys is None else memory
         keys_BSA = self.project(memory) if keys is None else keys
         if keys_BSA.shape != (*memory.shape[:2], self.width):
             raise wrong("keys", f"of shape {tuple(keys_BSA.shape)}", "what `project` made of this memory")

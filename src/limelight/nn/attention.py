@@ -10,7 +10,7 @@ from torch import Tensor
 from limelight.errors import wrong
 from limelight.nn.checks import check_dropout, check_floating, check_mask
 from limelight.nn.dropout import dropout as drop
-from limelight.nn.masks import causal_mask
+from limelight.nn.masks import causal_mask, hide_not_finite
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
@@ -76,7 +76,7 @@ def attention_weights(
     _check(queries, keys, mask)
     allowed = _allowed(queries, keys, mask, causal)
     if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad):
-        return masked_softmax(scaled_dot(queries, keys), allowed)
+        return masked_softmax(scaled_dot(queries, hide_not_finite(keys, mask)), allowed)
     return _weights_in_place(queries, keys, allowed, into)
 
 
@@ -109,7 +109,25 @@ def attend(
     softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by torch's
     fused kernel: it never holds the T × S weights. CPUs have no such kernel with dropout, and the weights
     are computed. `causal` lines up the last query with the last key; beside a mask, or with fewer queries
-    than keys, it becomes a T × S mask.
+    than keys, it becomes a T × S mask. What stands at positions that no query may attend to has no effect.
+    """
+    _check(queries, keys, mask)
+    keys, values = (hide_not_finite(x, mask) for x in (keys, values))
+    return attend_finite(queries, keys, values, mask, causal=causal, dropout=dropout)
+
+
+def attend_finite(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
+
+    `attend` of keys and values that are finite where they are hidden.
     """
     _check(queries, keys, mask)
     _check_type("values", values, queries)
@@ -135,7 +153,7 @@ def pool(query: Tensor, keys: Tensor, values: Tensor, score: Score, mask: Tensor
     (..., T, S): `dot`, `scaled_dot`, `gaussian`, `partial(additive, vector=v)`, an
     `AdditiveAttention`'s `score`, a function of your own.
     """
-    return masked_softmax(score(query, keys), mask) @ values
+    return masked_softmax(score(query, hide_not_finite(keys, mask)), mask) @ hide_not_finite(values, mask)
 
 
 def _check(queries: Tensor, keys: Tensor, mask: Tensor | None) -> None:

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.cache import Cache, KeyValues
-from limelight.nn.checks import check_axes
+from limelight.nn.checks import check_axes, check_mask
 from limelight.nn.dropout import Dropout
 from limelight.nn.feedforward import FeedForward
+from limelight.nn.masks import hide_not_finite
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.packing import Packing
 
@@ -82,6 +83,14 @@ def residual(norm: str) -> type[PostNorm] | type[PreNorm]:
     return RESIDUALS[norm]
 
 
+def _without_hidden_nan(x: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, T, D), (B|1, T|1, T) -> (B, T, D)"""
+    if mask is not None and mask.dtype == torch.bool:  # what is no mask is refused by the attention
+        check_mask("mask", mask, (len(x), x.shape[1], x.shape[1]), "(B, T, S)")
+        x = hide_not_finite(x, mask)
+    return x
+
+
 class EncoderBlock(nn.Module):
     """Self-attention, then feed-forward with `hidden` units; `norm` is "post" or "pre".
 
@@ -124,6 +133,8 @@ class EncoderBlock(nn.Module):
         are computed, and come out; the others are only attended to.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
+        if packing is None:
+            x = _without_hidden_nan(x, mask)
 
         def attend_to_itself(x: Tensor) -> Tensor:
             if first is not None:
@@ -176,6 +187,8 @@ class DecoderBlock(nn.Module):
         packings, x, the result and the memory are real tokens.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
+        if packing is None and cache is None:
+            x = _without_hidden_nan(x, mask)
 
         def attend_to_itself(x: Tensor) -> Tensor:
             return self.self_attention(x, mask=mask, causal=True, cache=cache, packing=packing)

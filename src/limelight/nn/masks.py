@@ -36,6 +36,27 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
 
 
+def hide_not_finite(x: Tensor, mask: Tensor | None) -> Tensor:
+    """(..., S, W), (..., T|1, S) -> (..., S, W)
+
+    NaN and infinity become zero at the positions that no query may attend to: a weight of zero does not hide
+    them, because 0 × NaN is NaN. All else stays: such a position may still be a query.
+    """
+    if mask is None or _is_finite(x):
+        return x
+    return x.masked_fill(~(mask.any(-2).unsqueeze(-1) | x.isfinite()), 0.0)
+
+
+def _is_finite(x: Tensor) -> bool:
+    """Whether it is known that everything is finite: the sum of all is one number, and cheap on a CPU."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    try:
+        return bool(x.detach().sum().isfinite())
+    except RuntimeError:  # within torch.func.vmap a tensor has no value that could be asked for
+        return False
+
+
 def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None) -> Tensor:
     """-> (1, T, S)
 

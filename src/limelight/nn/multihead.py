@@ -3,10 +3,11 @@
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.attention import attend, attention_weights
+from limelight.nn.attention import attend_finite, attention_weights
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.checks import check_axes, check_batch, check_dropout, check_mask, check_size
 from limelight.nn.dropout import dropout as drop
+from limelight.nn.masks import hide_not_finite
 from limelight.nn.packed import attend_packed, suits
 from limelight.nn.packing import Packing
 from limelight.nn.tap import Tap
@@ -61,6 +62,7 @@ class MultiHeadAttention(nn.Module):
         mixes nothing: it comes out as the output bias.
         """
         check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
+        alone = memory is None
         if memory is None:
             memory, memory_packing = queries, packing
         elif cache is not None:
@@ -69,17 +71,23 @@ class MultiHeadAttention(nn.Module):
             hidden_alone = mask is None or mask is memory_packing.mask
             if hidden_alone and self._suits(packing, memory_packing, causal):
                 return self.output(self._mix_packed(queries, memory, packing, memory_packing, causal))
-        if not isinstance(memory, KeyValues):
+        batch, length = (packing.batch, packing.length) if packing else queries.shape[:2]
+        if isinstance(memory, KeyValues):
+            check_batch("memory", memory.keys, batch, "the queries")
+            self._check_mask(mask, (batch, length, memory.keys.shape[2]))
+            memory = memory.hidden(mask)
+        else:
+            if memory_packing is None:
+                check_axes("memory", memory, "(B, S, M)", self.memory_width)
+                check_batch("memory", memory, batch, "the queries")
+            size = memory_packing.length if memory_packing else memory.shape[1]
+            self._check_mask(mask, (batch, length, (cache.length if cache else 0) + size))
+            if memory_packing is None and cache is None:
+                memory = hide_not_finite(memory, mask)
+                queries = memory if alone else queries
             memory = self.project(memory, memory_packing)
         q_BHTK = self._split(self.query(queries), packing)
-        check_batch("memory", memory.keys, len(q_BHTK), "the queries")
-        if mask is not None:
-            past = cache.length if cache else 0
-            shape = (len(q_BHTK), q_BHTK.shape[2], past + memory.keys.shape[2])
-            if mask.is_floating_point():  # torch.nn's habit: attention(x, x, x)
-                allowed = "torch.bool, True where it may attend; keys and values are one argument, memory"
-                raise wrong("mask", f"of type {mask.dtype}", allowed)
-            check_mask("mask", mask, shape, "(B, T, S)")
+        check_batch("memory", memory.keys, batch, "the queries")
         if cache is not None:
             memory = cache.append(memory)
         if mask is None and memory_packing:  # padding is hidden without being asked
@@ -103,6 +111,14 @@ class MultiHeadAttention(nn.Module):
         """
         check_axes("memory", memory, "(N, M)" if packing else "(B, S, M)", self.memory_width)
         return KeyValues(self._split(self.key(memory), packing), self._split(self.value(memory), packing))
+
+    def _check_mask(self, mask: Tensor | None, shape: tuple[int, int, int]) -> None:
+        if mask is None:
+            return
+        if mask.is_floating_point():  # torch.nn's habit: attention(x, x, x)
+            allowed = "torch.bool, True where it may attend; keys and values are one argument, memory"
+            raise wrong("mask", f"of type {mask.dtype}", allowed)
+        check_mask("mask", mask, shape, "(B, T, S)")
 
     def _split(self, x: Tensor, packing: Packing | None) -> Tensor:
         """(B, T, D) -> (B, H, T, K)"""
@@ -134,7 +150,7 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self._dropped
         if not self.weights.watched:
-            return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
+            return attend_finite(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
         room = self.weights.room(q_BHTK, memory.keys)
         weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=room)
         return drop(self.weights(weights_BHTS), dropout) @ memory.values

@@ -9,6 +9,7 @@ from limelight.errors import wrong
 from limelight.nn.blocks import DecoderBlock, EncoderBlock, residual
 from limelight.nn.cache import DecoderCache
 from limelight.nn.checks import check_axes, check_batch, check_mask, check_size
+from limelight.nn.masks import hide_not_finite
 from limelight.nn.packing import Packing
 
 
@@ -164,6 +165,6 @@ def _pack(
         return x, None, None
     check_mask(argument, mask, (len(x), rows, x.shape[1]), "(B, T, S)")
     if mask.shape[1] != 1:
-        return x, mask, None
+        return hide_not_finite(x, mask), mask, None
     packing = Packing(mask.expand(len(x), -1, -1))
     return packing.take(x), packing.mask, packing
