@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from limelight.config import differences, flatten
-from limelight.errors import WrongInput
+from limelight.errors import Stopped, WrongInput
 from limelight.experiment.build import COPIES, build_model, check_step
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of
 from limelight.experiment.devices import choose
@@ -91,7 +91,13 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
     if trainer.world.first:
         trainer.folder.check_held()
         files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
-    progress = trainer.fit()
+    try:
+        progress = trainer.fit()
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        why = str(error).strip().split("\n")[0]
+        raise Stopped(f"torch.compile failed: {why}; train without --compile") from error
     if progress.step < trainer.total:
         trainer.watcher.note(f"ended after step {progress.step} of {trainer.total}: {trainer.ending}")
     return progress

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 import torch.nn.functional as F
@@ -75,9 +76,10 @@ def attention_weights(
     """
     _check(queries, keys, mask)
     allowed = _allowed(queries, keys, mask, causal)
-    if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad):
-        return masked_softmax(scaled_dot(queries, hide_not_finite(keys, mask)), allowed)
-    return _weights_in_place(queries, keys, allowed, into)
+    if not (torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad)):
+        with suppress(RuntimeError):  # forward-mode derivatives and vmap cannot write in place
+            return _weights_in_place(queries, keys, allowed, into)
+    return masked_softmax(scaled_dot(queries, hide_not_finite(keys, mask)), allowed)
 
 
 def _weights_in_place(queries: Tensor, keys: Tensor, allowed: Tensor | None, into: Tensor | None) -> Tensor:

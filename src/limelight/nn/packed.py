@@ -15,6 +15,10 @@ SHORT = 64  # up to here weights that are written down cost no more than torch's
 
 def suits(packing: Packing, memory: Packing, *, causal: bool, dropout: float) -> bool:
     """Whether `attend_packed` may and should do it."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # its own backward pass cannot be compiled, and what torch fuses is as fast
+        return False
     if packing.batch != memory.batch or packing.some_empty or memory.some_empty:
         return False
     if causal and not (packing is memory and packing.trailing):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
@@ -70,7 +71,7 @@ class Encoder(nn.Module):
             only = first if number == len(self.blocks) else None
             tokens = block(tokens, mask, causal=causal, packing=inside, first=only)
         tokens = self.norm(tokens)
-        return inside.pad(tokens) if inside and packing is None else tokens
+        return tokens if packing else _unpack(tokens, mask, inside)
 
 
 class Decoder(nn.Module):
@@ -134,7 +135,7 @@ class Decoder(nn.Module):
         for block in self.blocks:
             tokens = block(tokens, memory, mask, memory_mask, packing=inside, memory_packing=memory_packing)
         tokens = self.norm(tokens)
-        return inside.pad(tokens) if inside and packing is None else tokens
+        return tokens if packing else _unpack(tokens, mask, inside)
 
     def start(self, memory: Tensor, memory_mask: Tensor | None = None, *, capacity: int) -> DecoderCache:
         """(B, S, D), (B|1, 1, S) -> a cache with room for `capacity` target positions"""
@@ -164,7 +165,20 @@ def _pack(
     if mask is None:
         return x, None, None
     check_mask(argument, mask, (len(x), rows, x.shape[1]), "(B, T, S)")
-    if mask.shape[1] != 1:
+    # How many tokens are real is not known while a model is exported: then all are computed.
+    if mask.shape[1] != 1 or torch.compiler.is_exporting():
         return hide_not_finite(x, mask), mask, None
     packing = Packing(mask.expand(len(x), -1, -1))
     return packing.take(x), packing.mask, packing
+
+
+def _unpack(tokens: Tensor, mask: Tensor | None, packing: Packing | None) -> Tensor:
+    """(N, D) | (B, T, D) -> (B, T, D)
+
+    Zeros where a padding mask (B, 1, T) hides a position.
+    """
+    if packing:
+        return packing.pad(tokens)
+    if mask is None or mask.shape[1] != 1:
+        return tokens
+    return tokens.masked_fill(~mask.transpose(1, 2), 0.0)

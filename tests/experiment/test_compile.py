@@ -1,0 +1,107 @@
+"""`--compile` with every recipe: by the front end of torch.compile; with its C++ compiler in `make torture`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import limelight
+from limelight.experiment.config import experiment
+from limelight.training import loop
+
+# Of torch, about itself.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+SMALL: dict[str, Any] = {
+    "task.data.train": 60,
+    "task.data.validation": 20,
+    "task.data.test": 20,
+    "model.width": 8,
+    "train.batch": 20,
+    "train.epochs": 1,
+}
+TABLE = "text,label\n" + "".join(
+    f"{'good' if i % 2 else 'bad'} film number {i % 7},{i % 2}\n" for i in range(80)
+)
+RECIPES = (
+    "reverse",
+    "odd-one-out",
+    "brackets",
+    "majority",
+    "count",
+    "text",
+    "translate",
+    "translate-rnn",
+    "digits",
+)
+
+
+def settings_for(recipe: str, folder: Path) -> tuple[dict[str, Any], Path | None]:
+    settings, data = dict(SMALL), None
+    if recipe in ("text", "digits"):
+        settings = {key: value for key, value in settings.items() if not key.startswith("task.")}
+    if recipe == "text":
+        data = folder / "films.csv"
+        data.write_text(TABLE)
+    if recipe.startswith("translate"):
+        settings["task.vocabulary.size"] = 200
+    if recipe == "digits":
+        settings["train.epochs"] = 0.05
+    depths = ("depth", "encoder_depth", "decoder_depth")
+    fields = type(experiment(recipe).model).model_fields
+    settings |= {f"model.{name}": 1 for name in depths if name in fields}
+    return settings, data
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_trains_compiled(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compiler.reset()
+    settings, data = settings_for(recipe, tmp_path)
+    calls = []
+
+    def compile_quickly(model: torch.nn.Module) -> torch.nn.Module:
+        calls.append(model)
+        return real(model, backend="aot_eager")
+
+    real = torch.compile
+    plain = limelight.train(recipe, settings, out=tmp_path / "plain", data=data)
+    monkeypatch.setattr(loop.torch, "compile", compile_quickly)
+    made = limelight.train(recipe, settings, out=tmp_path / "run", data=data, compiled=True)
+    assert len(calls) == 1
+    assert made is not None
+    assert plain is not None
+    if made.experiment.model.kind != "vit":  # augmentation and patch dropout may be drawn in another order
+        for one, other in zip(made.journal, plain.journal, strict=True):
+            assert one["train"]["loss"] == pytest.approx(other["train"]["loss"], rel=0.2)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_trains_compiled_from_the_command_line(recipe: str, tmp_path: Path) -> None:
+    settings, data = settings_for(recipe, tmp_path)
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    options += ["--data", str(data)] if data else []
+    command = [sys.executable, "-m", "limelight", "train", recipe, *options, "--compile"]
+    done = subprocess.run([*command, "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "report.json").is_file()
+
+
+def test_without_a_compiler_it_is_said_in_one_line(tmp_path: Path) -> None:
+    options = ["--set", "task.data.train=60", "--compile", "--out", str(tmp_path / "run")]
+    bare = {"PATH": str(tmp_path), "HOME": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "limelight", "train", "reverse", *options],
+        capture_output=True,
+        text=True,
+        env={key: value for key, value in os.environ.items() if key not in ("CXX", "CC")} | bare,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("limelight: torch.compile failed: ")
+    assert last.endswith("; train without --compile")
+    assert "Traceback" not in done.stderr
