@@ -78,6 +78,8 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
         return wrong(f"{key}.kind", given, str(tags))
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if what == "value_error":  # a rule of our own, which says what it is about
+        if not key:
+            return WrongInput(message)
         return WrongInput(f"{key} {message}" if message.startswith("is ") else f"{key}: {message}")
     return wrong(key or "the experiment", repr(error["input"]), message)
 

@@ -38,6 +38,22 @@ def test_any_other_line_is_read_and_stays_within_the_vocabulary(build: Build, li
 
 
 @BUILDERS
+@pytest.mark.parametrize("line", ["Ξένος cat 日本 🙂", "\u200b", "\udcff", "cat\0dog", "<unk>", "▁", *TEXTS])
+def test_the_tokens_of_a_line_are_as_many_as_it_is_read_as_and_the_unknown_are_marked(
+    build: Build, line: str
+) -> None:
+    vocabulary = build(TEXTS, 101)
+    row, tokens = vocabulary.encode(line).tolist(), vocabulary.tokens(line)
+    assert [token.endswith(" (unk)") for token in tokens] == [number == 0 for number in row]
+
+
+def test_an_unknown_word_is_shown_as_it_was_typed() -> None:
+    assert Words.of(TEXTS, 101).tokens("The zebra sleeps.") == ["the", "zebra (unk)", "sleeps", "."]
+    assert Characters.of(TEXTS, 101).tokens("cat♥") == ["c", "a", "t", "♥ (unk)"]
+    assert Subwords.of(TEXTS, 101).tokens("cat ♥")[-1] == "♥ (unk)"
+
+
+@BUILDERS
 def test_a_seen_line_is_written_as_it_is_read(build: Build) -> None:
     vocabulary = build(TEXTS, 101)
     for text in TEXTS:

@@ -31,7 +31,9 @@ def wait_for(folder: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
     run = tmp_path / "run"
     process = start(*LONG, "--out", str(run))
@@ -133,6 +135,36 @@ except WrongInput as refusal:
     winner = racers[said.index("won")].pid
     assert sum(f"process {winner} on" in line for line in said) >= 1
     assert all("is being written by" in line for line in said if line != "won")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_first_step_is_answered_with_a_line(number: int, tmp_path: Path) -> None:
+    """While a large phrasebook is being made, and nothing is there that could be saved."""
+    process = start("translate", "--set", "task.data.train=60000", "--out", str(tmp_path / "run"))
+    time.sleep(4)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert (out, errors) == ("", f"limelight: stopped by {signal.Signals(number).name}\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(tmp_path: Path) -> None:
+    """As under nohup."""
+    command = [sys.executable, "-m", "limelight", "train", *LONG, "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    wait_for(tmp_path / "run")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 143
 
 
 def test_a_run_in_another_thread_leaves_signals_alone() -> None:

@@ -1,0 +1,143 @@
+"""A run that was trained on a table: it predicts from tables, and shows the words that people typed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import goes_red
+
+import limelight
+from limelight.errors import WrongInput
+from limelight.experiment import Run
+from limelight.experiment.examples import examples
+
+WORDS = {"good": ("good", "nice", "great"), "bad": ("bad", "awful", "poor")}
+ROWS = [
+    (f"this film, number {i}, is {WORDS[label][i % 3]} xyzzy{i}", label)
+    for i in range(60)
+    for label in ("good", "bad")
+]
+
+
+def table(rows: list[tuple[str, ...]], separator: str = ",") -> str:
+    quoted = ([f'"{field}"' if separator == "," else field for field in row] for row in rows)
+    return "".join(separator.join(row) + "\n" for row in quoted)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("table")
+    (folder / "films.csv").write_text(table([("opinion", "label"), *ROWS]))
+    made = limelight.train("text", {"train.epochs": 8}, out=folder / "run", data=folder / "films.csv")
+    assert made is not None
+    assert made.evaluate()["accuracy"] == 1.0
+    return limelight.open_run(made.path)
+
+
+NEW = [("this is a great film", "good"), ("an awful, poor film", "bad"), ("nice", "good")]
+FILES = {
+    "other columns.csv": table(
+        [("id", "opinion", "stars"), *((str(i), t, "3") for i, (t, _) in enumerate(NEW))]
+    ),
+    "labels first.csv": table([("label", "opinion"), *((label, text) for text, label in NEW)]),
+    "texts alone.csv": table([(text,) for text, _ in NEW]),
+    "one column.csv": table([("opinion",), *((text,) for text, _ in NEW)]),
+    "tabs.tsv": table([("opinion", "label"), *NEW], "\t"),
+    "tabs.txt": table([("opinion", "label"), *NEW], "\t"),
+    "lines.txt": "".join(f"{text}\n" for text, _ in NEW),
+}
+
+
+def check_file(run: Run, path: Path, expected: list[tuple[str, str]]) -> None:
+    lines = run.lines_of(path)
+    assert lines == [text for text, _ in expected]
+    assert [answer.text for answer in run.predict(lines)] == [label for _, label in expected]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_predicted_from_the_column_that_was_trained_on(run: Run, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(FILES[name])
+    check_file(run, tmp_path / name, NEW)
+
+
+def test_the_check_catches_raw_lines(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new.csv").write_text(FILES["labels first.csv"])
+    monkeypatch.setattr(type(run), "lines_of", lambda _, path: path.read_text().splitlines())
+    goes_red(check_file, run, tmp_path / "new.csv", NEW)
+
+
+def test_a_table_without_the_column_is_refused_and_says_how(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(table([("id", "review"), ("1", "great")]))
+    with pytest.raises(
+        WrongInput, match=r"new\.csv:1: column 'opinion' is unknown; there are: id, review; or give the texts"
+    ):
+        run.lines_of(tmp_path / "new.csv")
+
+
+def test_columns_without_a_header_go_by_their_place(tmp_path: Path) -> None:
+    (tmp_path / "films.csv").write_text(table([(label, text) for text, label in ROWS]))
+    made = limelight.train("text", {"train.epochs": 8}, out=tmp_path / "run", data=tmp_path / "films.csv")
+    assert made is not None
+    (tmp_path / "new.csv").write_text(table([(label, text) for text, label in NEW]))
+    check_file(made, tmp_path / "new.csv", NEW)
+
+
+def test_a_run_that_does_not_know_its_column_finds_one_by_its_name(run: Run, tmp_path: Path) -> None:
+    """As runs of 0.8.1 are."""
+    run.reading._state, known = run.reading._state.model_copy(update={"column": ""}), run.reading._state
+    try:
+        (tmp_path / "new.csv").write_text(table([("id", "review"), *(("1", text) for text, _ in NEW)]))
+        check_file(run, tmp_path / "new.csv", NEW)
+        (tmp_path / "new.csv").write_text(table([("id", "opinion"), ("1", "great")]))
+        with pytest.raises(WrongInput, match="which column is the text"):
+            run.lines_of(tmp_path / "new.csv")
+    finally:
+        run.reading._state = known
+
+
+def command(
+    *arguments: str | bytes, stdin: bytes = b"", locale: str = "C.UTF-8"
+) -> subprocess.CompletedProcess:
+    program = [sys.executable, "-m", "limelight", *arguments]
+    return subprocess.run(program, input=stdin, capture_output=True, env=os.environ | {"LC_ALL": locale})
+
+
+def test_the_command_line_reads_the_column_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(FILES["labels first.csv"])
+    done = command("predict", str(run.path), str(tmp_path / "new.csv"), "--json")
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["input"], one["answer"]) for one in found] == NEW
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
+def test_what_is_no_utf8_is_refused_in_any_locale(run: Run, locale: str) -> None:
+    for done in (
+        command("predict", str(run.path), stdin=b"a gr\xe9at film\n", locale=locale),
+        command("predict", str(run.path), b"a gr\xe9at film", locale=locale),
+    ):
+        assert done.returncode == 2
+        assert done.stdout == b""
+        assert b"not UTF-8 text" in done.stderr
+    good = command("predict", str(run.path), "--json", stdin="a gréat film\n".encode(), locale=locale)
+    assert json.loads(good.stdout)["input"] == "a gréat film"
+
+
+def test_unknown_words_are_shown_and_marked(run: Run) -> None:
+    (record,) = run.see("This zebra is great").records
+    assert record.given == "This zebra is great"
+    assert record.sides["source"] == ("this", "zebra (unk)", "is", "great")
+
+
+def test_held_out_examples_are_shown_in_their_own_words(run: Run) -> None:
+    assert "xyzzy" in run.sample
+    for record in examples(run):
+        assert "<unk>" not in record.given
+        assert record.given in {" ".join(text.split()) for text, _ in ROWS}
+        assert not any("<unk>" in token for token in record.sides["source"])
+    done = command("train", str(run.path), "--resume")
+    assert done.returncode == 0, done.stderr
+    assert f"limelight predict {run.path} -- '{run.sample}'".encode() in done.stdout
