@@ -4,7 +4,7 @@ import argparse
 import importlib
 import os
 
-WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps")
+WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy")
 LONG = ("cifar10",)  # only when named: it takes forty minutes
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)

@@ -8,6 +8,7 @@ import pytest
 from support import goes_red
 
 from limelight.cli import app
+from limelight.experiment import Run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -76,6 +77,8 @@ def test_the_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), made)
     assert {"torch", "limelight"} & made.keys()
+    if isinstance(made.get("run"), Run):  # what is shown must work
+        assert made["run"].evaluate("test")["accuracy"] > 0.999
 
 
 def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-INTERVAL = 0.1  # seconds between two measurements
+INTERVAL = 0.05  # seconds between two measurements
 SHARE = 0.1  # of the interval spent waiting for a core, summed over the threads; 0.01 on an idle machine
 
 

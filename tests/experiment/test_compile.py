@@ -1,4 +1,4 @@
-"""`--compile` with every recipe: by torch.compile's front end, and with its C++ compiler in `make torture`."""
+"""`--compile` with every recipe: by torch.compile's front end; with its C++ compiler in `make torture`."""
 
 import os
 import subprocess

@@ -123,3 +123,15 @@ def test_the_command_draws_what_the_model_looks_at(run: Run, seven: Path, tmp_pa
 def test_an_image_model_has_no_beams(run: Run, seven: Path) -> None:
     with pytest.raises(WrongInput, match="does not translate"):
         run.predict([seven], alignment=True)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1200)
+def test_the_recipe_for_digits_reaches_98_percent_whatever_the_seed(tmp_path: Path) -> None:
+    reached = []
+    for seed in range(1, 6):
+        made = limelight.train("digits", {"seed": seed}, out=tmp_path / str(seed))
+        assert made is not None
+        reached.append(made.evaluate("test")["accuracy"])
+    assert sum(reached) / len(reached) >= 0.98
+    assert min(reached) >= 0.972
