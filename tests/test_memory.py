@@ -72,7 +72,7 @@ def test_the_estimate_of_a_step_is_near_what_it_takes() -> None:
             check_step(experiment("brackets", {"train.batch": batch}), task, model, 1)
         check_step(experiment("brackets", {"train.batch": 256}), task, model, 2)
     assert 1.3 < needed[1] / needed[0] < 2.1
-    assert needed[2] == needed[0]
+    assert needed[2] == pytest.approx(needed[0], rel=0.1)  # each of two processes has half of a batch
     assert torch.get_rng_state().equal(state)
     assert all(w.equal(before[name]) for name, w in model.state_dict().items())
 

@@ -29,7 +29,8 @@ def free_memory() -> float | None:
     with suppress(OSError, ValueError):  # "max": no limit
         group = Path("/sys/fs/cgroup")
         limit, used = (float((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-        found.append(limit - used)
+        facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        found.append(limit - used + float(facts.get("inactive_file", 0)))  # cached files make room
     if not found:
         with suppress(OSError, ValueError, AttributeError):
             found.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))

@@ -1,11 +1,13 @@
 """Models are built, and trained, only where there is memory for them."""
 
 import re
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from limelight.data.batching import epoch_batches, even_batches
 from limelight.errors import WrongInput
 from limelight.experiment.config import Experiment, ModelConfig
 from limelight.memory import check_memory
@@ -14,9 +16,7 @@ from limelight.tasks.task import Task
 from limelight.training.evaluate import BATCH
 
 SMALLER = "make the model smaller"
-COPIES = (
-    5  # of each weight while training: itself, its gradient, two moments, and what a save or a mean takes
-)
+COPIES = 5  # of each weight while training: itself, its gradient, two moments, and one to save
 SPARE = 1.5  # of what is kept for the backward pass: gradients, and what an operation needs for itself
 
 
@@ -46,17 +46,26 @@ def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Mod
 def check_step(wanted: Experiment, task: Task, model: nn.Module, processes: int) -> None:
     """Refuse a batch whose training step or evaluation needs more memory than there is.
 
-    One example, the longest, is computed to see how much of it is kept for the backward pass.
+    One example, the longest, is computed to see how much of it is kept for the backward pass; the batches
+    with the most tokens then count as so many of it.
     """
-    longest = int(task.lengths("train").argmax())
+    lengths = task.lengths("train")
     with torch.random.fork_rng(devices=[]):
-        kept, largest = _kept_for_backward(model, task, longest)
+        kept, largest = _kept_for_backward(model, task, int(lengths.argmax()))
+    longest = max(1, int(lengths.max()))
+    batches = epoch_batches(lengths, wanted.train.batch, wanted.seed, 0)
     pieces = wanted.train.accumulate * processes
-    examples = min(wanted.train.batch, len(task.lengths("train"))) / pieces
+    trained = max(1.0, _most_tokens(lengths, batches) / longest / pieces)
+    lengths = task.lengths("validation")
+    evaluated = _most_tokens(lengths, even_batches(lengths, BATCH)) / longest
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    training = weights * COPIES + SPARE * kept * max(1.0, examples)
-    evaluation = weights * COPIES + 2.0 * largest * min(BATCH, len(task.lengths("validation")))
-    check_memory(max(training, evaluation), f"{SMALLER}, or lower train.batch")
+    needed = weights * COPIES + max(SPARE * kept * trained, 2.0 * largest * evaluated)
+    check_memory(needed, f"{SMALLER}, or lower train.batch")
+
+
+def _most_tokens(lengths: Tensor, batches: Iterable[Tensor]) -> int:
+    """Of any of the batches, with its padding."""
+    return max(len(index) * int(lengths[index].max()) for index in batches)
 
 
 def _kept_for_backward(model: nn.Module, task: Task, example: int) -> tuple[int, int]:

@@ -96,18 +96,17 @@ class Run:
     def __init__(self, path: Path, device: torch.device, task: AnyTask | None = None) -> None:
         self.path, self.device = path, device
         self._loaded = task
-        self.experiment: Experiment
-        self.reading: AnyTask  # without its examples
-        self.model: nn.Module
-        for self.experiment, self.reading, saved in restored(path):
+        for trained, reading, saved in restored(path):
             try:
-                model = build_model(self.experiment.model, self.reading.sizes)
+                model = build_model(trained.model, reading.sizes)
                 load_weights(model, saved.weights)
             except (ValueError, RuntimeError, TypeError) as error:
                 not_used(_unusable(path, saved, error))
                 continue
+            self.experiment: Experiment = trained
+            self.reading: AnyTask = reading  # without its examples
+            self.model: nn.Module = model.to(device).eval()
             self._digest = saved.environment.get("data")
-            self.model = model.to(device).eval()
             return
         hint = f"limelight train {shlex.quote(str(path))} --resume"
         raise WrongInput(f"{path} has no checkpoint that is whole; train it first: {hint}")
