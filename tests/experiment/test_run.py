@@ -267,7 +267,15 @@ def test_a_journal_that_was_changed_is_not_resumed(run: Run, tmp_path: Path, dam
 
 @pytest.mark.parametrize(
     "line",
-    ["", "[]", "{}", '{"step": "x"}', '{"step": 1, "epoch": 1.0, "train": {}, "validation": 3}', "\x00"],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"step": "x"}',
+        '{"step": 1, "epoch": 1.0, "train": {}, "validation": 3}',
+        '{"step": 1, "epoch": 1.0, "train": {}, "validation": {}}',
+        "\x00",
+    ],
 )
 def test_a_broken_line_of_a_journal_is_named(run: Run, tmp_path: Path, line: str) -> None:
     copy = tmp_path / "copy"

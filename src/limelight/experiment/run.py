@@ -218,7 +218,7 @@ class Run:
     @property
     def journal(self) -> list[dict[str, Any]]:
         """One entry an evaluation."""
-        return read_journal(self.path / "metrics.jsonl")
+        return read_journal(self.path / "metrics.jsonl", ("loss", self.reading.goal.metric))
 
 
 def open_run(path: str | Path, *, device: str = "auto", task: AnyTask | None = None) -> Run:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,8 @@ class Journal:
             file.truncate(kept.size)
 
 
-def read_journal(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; one that is not as it was written is named."""
+def read_journal(path: Path, metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The lines of a journal, each with these metrics; one that is not as it was written is named."""
     entries = []
     try:
         text = path.read_text(encoding="utf-8").removesuffix("\n")
@@ -79,7 +80,9 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n") if text else [], 1):
         try:
             values = json.loads(line)
-            Line.model_validate(values)
+            found = Line.model_validate(values)
+            if not all(name in split for split in (found.train, found.validation) for name in metrics):
+                raise ValueError("a metric is missing")
         except (ValueError, RecursionError):
             raise WrongInput(f"{path}:{number} is not as it was written") from None
         entries.append(values)
