@@ -21,9 +21,9 @@ from torch import nn
 from bench.reversal import Enough, Timer
 from bench.rounds import machine, row
 from bench.vits import CONFIG, vits
-from limelight.data.augment import AugmentConfig, augment
+from limelight.data.images.augment import AugmentConfig, augment
 from limelight.experiment.config import Experiment, experiment
-from limelight.tasks.images import ClassifyImages
+from limelight.tasks.images.task import ClassifyImages
 from limelight.training.distributed import World
 from limelight.training.folder import RunFolder
 from limelight.training.loop import Trainer

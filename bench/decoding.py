@@ -23,7 +23,7 @@ from bench.rounds import Contender, machine, ratio, row, take_turns
 from limelight.data.ragged import Ragged
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
-from limelight.tasks.decode import Search, Sources, Writer, decode
+from limelight.tasks.translate.search import Search, Sources, Writer, decode
 
 CONFIG = TransformerConfig(width=256, hidden=1024, heads=8, encoder_depth=3, decoder_depth=3, tied="all")
 VOCABULARY, NEW = 8000, 20

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bench.rounds import Contender, machine, ratio, row, take_turns
 from bench.vits import CONFIG, SIZES, vits
-from limelight.data.augment import AugmentConfig, augment
+from limelight.data.images.augment import AugmentConfig, augment
 from limelight.training.memory import keep_memory
 from limelight.training.optimise import Optimiser
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, sync_playwright
 
 import limelight
 from limelight.experiment import Run
-from limelight.view.report import explorer
+from limelight.view.page import explorer
 
 FOLDER = Path(__file__).parent / "pictures"
 SENTENCE = "She does not wear her red shirt."

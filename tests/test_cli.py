@@ -42,7 +42,7 @@ def test_wrong_input_gets_one_line_and_exit_code_2(wrong: str) -> None:
 
 
 def test_the_parts_are_there_after_importing_the_package_alone() -> None:
-    program = "import limelight; print(limelight.nn.dot, limelight.view.watch, limelight.bridge.to_torch)"
+    program = "import limelight; print(limelight.nn.dot, limelight.view.capture, limelight.bridge.to_torch)"
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'attic'"):
         _ = limelight.attic

@@ -11,7 +11,7 @@ import torch
 
 from limelight.experiment.config import Experiment, experiment
 from limelight.randomness import derive
-from limelight.tasks.sequences import SequenceTask
+from limelight.tasks.sequence.shared import SequenceTask
 from limelight.training.distributed import World
 from limelight.training.folder import RunFolder
 from limelight.training.interrupt import Interrupted

@@ -139,7 +139,7 @@ def evaluate(
     """
     from limelight.config import read
     from limelight.experiment import open_run
-    from limelight.tasks.decode import Search
+    from limelight.tasks.translate.search import Search
     from limelight.training.progress import show_metric
 
     search = read(Search, {"beam": beam, "length_penalty": length_penalty})
@@ -209,8 +209,8 @@ def predict(
     """
     from limelight.config import read
     from limelight.experiment import open_run
-    from limelight.tasks.decode import Search
-    from limelight.tasks.translate import SEARCH
+    from limelight.tasks.translate.search import Search
+    from limelight.tasks.translate.task import SEARCH
 
     wanted = {
         "n_best": n_best,
@@ -295,7 +295,7 @@ def serve(
     """
     from limelight.experiment import open_run
     from limelight.experiment.pages import about
-    from limelight.view.serve import serve as serve_page
+    from limelight.view.server.app import serve as serve_page
 
     opened = open_run(run, device=device)
     serve_page(opened.look, about(opened), port)
@@ -375,9 +375,9 @@ def check(
     """
     from rich.console import Console
 
-    from limelight.check.apart import check_files
-    from limelight.check.names import KINDS
-    from limelight.check.words import show, summary
+    from limelight.check.format import show, summary
+    from limelight.check.harness.argument_names import KINDS
+    from limelight.check.isolation.parent import check_files
     from limelight.errors import unknown
 
     if kind is not None and kind not in KINDS:

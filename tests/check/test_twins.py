@@ -10,7 +10,7 @@ import pytest
 from twins import TWINS, Twin
 
 from limelight.check.examine import candidates, examine
-from limelight.check.names import KINDS
+from limelight.check.harness.argument_names import KINDS
 from limelight.check.report import Report
 
 ORIGINALS = Path(__file__).parent / "originals"

@@ -22,8 +22,8 @@ from limelight.experiment.examples import _is_right, examples
 from limelight.experiment.pages import about, draw_page, write_sight
 from limelight.training import checkpoint
 from limelight.view import watch
+from limelight.view.page import explorer, report
 from limelight.view.record import AttentionMap, Record, pack
-from limelight.view.report import explorer, report
 
 SMALL: dict[str, Any] = {
     "task.data.length": 7,

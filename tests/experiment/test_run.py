@@ -102,6 +102,13 @@ def test_a_wrong_input_is_named_by_its_number(run: Run) -> None:
         run.predict(["1 2 3", "x"])
 
 
+@pytest.mark.parametrize("given", ["1 " * 2001, torch.ones(2001, dtype=torch.long)], ids=["line", "tensor"])
+def test_an_input_that_is_too_long_is_refused_with_the_limit(run: Run, given: str | torch.Tensor) -> None:
+    assert len(run.predict(["1 " * 2000])[0].text.split()) == 2000
+    with pytest.raises(WrongInput, match=r"^input 1: 2,001 tokens; allowed: 2,000$"):
+        run.predict([given])
+
+
 def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: Run) -> None:
     before = (run.path / "experiment.toml").read_bytes()
     with pytest.raises(

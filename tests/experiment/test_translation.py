@@ -15,13 +15,13 @@ from support import goes_red
 from tiny import StopAt
 
 import limelight
-from limelight.data.sentences import Language, VocabularyConfig
-from limelight.data.vocabulary import Subwords
+from limelight.data.text.translation_data import Language, VocabularyConfig
+from limelight.data.text.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.alignment import look
 from limelight.experiment.config import experiment
-from limelight.tasks.decode import Search
+from limelight.tasks.translate.search import Search
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
 
@@ -78,6 +78,15 @@ def test_exact_is_what_predict_gets_right(run: Run) -> None:
     said = run.predict([source for source, _ in texts], search=Search(beam=1))
     right = [answer.text == target for answer, (_, target) in zip(said, texts, strict=True)]
     assert sum(right) / len(right) == run.evaluate("test")["exact"]
+
+
+def test_predict_searches_as_pages_do_and_refuses_what_is_too_long(run: Run) -> None:
+    lines = [source for source, _ in run.task.data.texts["test"]]
+    pages = [record.answer for record in run.look(lines)]
+    assert [answer.text for answer in run.predict(lines)] == pages
+    assert [answer.text for answer in run.predict(lines, search=Search(beam=4))] == pages
+    with pytest.raises(WrongInput, match=r"^input 1: [\d,]+ tokens; allowed: 2,000$"):
+        run.predict(["one " * 2001])
 
 
 def test_opened_again_it_translates_the_same_without_the_data(run: Run) -> None:

@@ -21,7 +21,6 @@ from limelight.nn import (
     EncoderBlock,
     FeedForward,
     GridPositions,
-    KeyValues,
     LeanDecoder,
     LearnedPositions,
     MultiHeadAttention,
@@ -106,7 +105,6 @@ PACKING = Packing(padding_mask([5, 2, 3]))
 CASES: dict[str, tuple[Any, ...]] = {
     "padding_mask": (limelight.nn.padding_mask, torch.tensor([2, 0, 7])),
     "causal_mask": (limelight.nn.causal_mask, T, 2),
-    "KeyValues.hidden": (KeyValues(floats(B, H, S, K), floats(B, H, S, K)).hidden, mask(B, 1, S)),
     "dot": (limelight.nn.dot, floats(2, B, T, K), floats(2, B, S, K)),
     "scaled_dot": (limelight.nn.scaled_dot, floats(B, T, K), floats(B, S, K)),
     "additive": (limelight.nn.additive, floats(B, T, A), floats(B, S, A), floats(A)),

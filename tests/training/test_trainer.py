@@ -12,7 +12,7 @@ from torch import nn
 
 from limelight.data.batching import Batch
 from limelight.errors import Stopped
-from limelight.tasks.classify import Classify
+from limelight.tasks.sequence.classify import Classify
 from limelight.tasks.task import Scores
 from limelight.training.checkpoint import newest
 from limelight.training.loop import Trainer

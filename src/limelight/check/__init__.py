@@ -22,7 +22,7 @@ def check(thing: Any, kind: str | None = None) -> Report:
 
 def assert_kept(thing: Any, kind: str | None = None, *, strict: bool = False) -> None:
     """Fails with what is broken; with `strict`, warnings count, too."""
-    from limelight.check.words import in_words
+    from limelight.check.format import in_words
 
     report = check(thing, kind)
     found = [*report.broken, *(report.warned if strict else [])]

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from limelight.check.notebook import NOTEBOOK
+from limelight.check.isolation.notebook import NOTEBOOK
 
 IMPORT = """from {stem} import {name}
 

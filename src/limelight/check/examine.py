@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from limelight.check.cases import Form, NotUnderstood
-from limelight.check.influence import find_ways
+from limelight.check.harness.argument_names import kind_of_name
+from limelight.check.harness.find_call import understand
+from limelight.check.harness.inputs import Form, NotUnderstood
+from limelight.check.harness.sizes import SIZES
+from limelight.check.harness.subject import Subject
+from limelight.check.instruments.influence import find_ways
 from limelight.check.kinds import PROMISES, TABLES
-from limelight.check.names import kind_of_name
-from limelight.check.outcome import Outcome, Promise, inapplicable
+from limelight.check.promises.positional_encoding import is_table, takes_size
+from limelight.check.promises.promise import Outcome, Promise, inapplicable
 from limelight.check.report import Finding, Report
-from limelight.check.sizes import SIZES
-from limelight.check.subject import Subject
-from limelight.check.tables import is_table, takes_size
-from limelight.check.understanding import understand
 from limelight.errors import unknown, wrong
 
 

@@ -1,37 +1,37 @@
 """Which promises each kind of object should keep."""
 
-from limelight.check import (
+from limelight.check.promises import (
+    attention_weights,
+    causal_mask,
     causality,
-    dropping,
-    inside,
-    manners,
-    masking,
-    order,
+    dropout,
+    masks,
+    nested_blocks,
     padding,
+    permutation,
+    positional_encoding,
     residuals,
-    seeing,
+    robustness,
     structure,
-    tables,
-    triangles,
-    weighing,
+    vision,
 )
-from limelight.check.outcome import Promise
+from limelight.check.promises.promise import Promise
 
 _ALL = {
     promise.name: promise
     for promise in (
-        *weighing.PROMISES,
-        *masking.PROMISES,
+        *attention_weights.PROMISES,
+        *masks.PROMISES,
         *padding.PROMISES,
-        *order.PROMISES,
+        *permutation.PROMISES,
         *causality.PROMISES,
         *residuals.PROMISES,
         *structure.PROMISES,
-        *dropping.PROMISES,
-        *manners.PROMISES,
-        *tables.INSIDE,
+        *dropout.PROMISES,
+        *robustness.PROMISES,
+        *positional_encoding.INSIDE,
     )
-} | {"residual-inside": inside.RESIDUAL}
+} | {"residual-inside": nested_blocks.RESIDUAL}
 
 
 def _named(names: str) -> tuple[Promise, ...]:
@@ -44,7 +44,7 @@ _DROPOUT = "dropout-train dropout-eval"
 _BLOCK = "residual norms norm-axis nonlinearity hidden-width projection-unused"
 _ATTENTION = f"scale softmax-axis rows-sum-to-one {_MASKS}"
 
-TABLES = (*tables.POSITIONS, *tables.TYPED)  # of functions that give one
+TABLES = (*positional_encoding.POSITIONS, *positional_encoding.TYPED)  # of functions that give one
 PROMISES: dict[str, tuple[Promise, ...]] = {
     "masked-softmax": _named(f"softmax-axis rows-sum-to-one {_MASKS} {_MANNERS}"),
     "scaled-dot-product": _named(
@@ -63,9 +63,9 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"causality incremental "
         f"{_DROPOUT} {_MANNERS}"
     ),
-    "causal-mask": triangles.CAUSAL,
+    "causal-mask": causal_mask.CAUSAL,
     "positional-encoding": (
-        *tables.POSITIONS,
+        *positional_encoding.POSITIONS,
         *_named(f"{_DROPOUT} in-place edge-shapes dtype-device"),
     ),
     "feed-forward": _named(
@@ -96,12 +96,12 @@ PROMISES: dict[str, tuple[Promise, ...]] = {
         f"{_DROPOUT} {_MANNERS}"
     ),
     "patch-embedding": (
-        *seeing.PATCHES,
-        *seeing.PLACED,
+        *vision.PATCHES,
+        *vision.PLACED,
         *_named(f"projection-unused {_DROPOUT} in-place edge-shapes dtype-device"),
     ),
     "vision-transformer": (
-        *seeing.WHOLE,
+        *vision.WHOLE,
         *_named(
             f"scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused "
             f"nonlinearity hidden-width "

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from limelight.data.batching import Examples
 from limelight.data.ragged import Ragged
-from limelight.data.readers import Answers, Symbols, Vectors
-from limelight.data.vocabulary import Characters, Subwords, Words
+from limelight.data.text.symbols import Answers, Symbols, Vectors
+from limelight.data.text.vocabulary import Characters, Subwords, Words
 
-# More examples than that are a slip of the keyboard; memory ends far below.
+# More are a typing error: the memory check refuses far fewer.
 ExampleCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SPLITS = ("train", "validation", "test")
 

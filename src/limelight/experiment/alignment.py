@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from limelight.tasks.task import Answer
-from limelight.tasks.translate import Translate
+from limelight.tasks.translate.task import Translate
 from limelight.view import watch
 
 Alignment = tuple[tuple[int, int], ...]

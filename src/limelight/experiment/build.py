@@ -25,7 +25,7 @@ def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Mod
     needed = 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        # Memory is only promised here; it is used when the weights are drawn.
+        # Memory is reserved here; it is used when the weights are initialised.
         nonlocal needed
         needed += 0 if parameter is None else parameter.numel() * parameter.element_size()
         check_memory(needed * copies, SMALLER, so_far=True)
@@ -38,7 +38,7 @@ def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Mod
         if wanted is None:
             raise
         check_memory(float(wanted[1]), SMALLER, so_far=True)
-        raise WrongInput(f"{int(wanted[1]):,} bytes of memory could not be had; {SMALLER}") from None
+        raise WrongInput(f"{int(wanted[1]):,} bytes of memory could not be allocated; {SMALLER}") from None
     finally:
         hook.remove()
 
@@ -46,8 +46,8 @@ def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Mod
 def check_step(wanted: Experiment, task: Task, model: nn.Module, processes: int) -> None:
     """Refuse a batch whose training step or evaluation needs more memory than there is.
 
-    One example, the longest, is computed to see how much of it is kept for the backward pass; the batches
-    with the most tokens then count as so many of it.
+    The longest example is computed to measure how much is kept for the backward pass. The estimate scales
+    this to the batch with the most tokens.
     """
     lengths = task.lengths("train")
     with torch.random.fork_rng(devices=[]):
@@ -64,7 +64,7 @@ def check_step(wanted: Experiment, task: Task, model: nn.Module, processes: int)
 
 
 def _most_tokens(lengths: Tensor, batches: Iterable[Tensor]) -> int:
-    """Of any of the batches, with its padding."""
+    """The number of tokens in the largest batch, padding included."""
     return max(len(index) * int(lengths[index].max()) for index in batches)
 
 

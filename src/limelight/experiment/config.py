@@ -11,17 +11,17 @@ import tomli_w
 from pydantic import Field
 
 from limelight.config import Config, flatten, read, read_json
-from limelight.data.texts import read_text
+from limelight.data.text.text_files import read_text
 from limelight.errors import WrongInput, unknown, wrong
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.transformer import TransformerConfig
 from limelight.models.vit import ViTConfig
-from limelight.tasks.classify import ClassifyConfig
-from limelight.tasks.images import ImagesConfig
-from limelight.tasks.label import LabelConfig
-from limelight.tasks.translate import TranslateConfig
+from limelight.tasks.images.task import ImagesConfig
+from limelight.tasks.sequence.classify import ClassifyConfig
+from limelight.tasks.sequence.label import LabelConfig
+from limelight.tasks.translate.task import TranslateConfig
 from limelight.training.config import TrainConfig
 
 FILE = "experiment.toml"

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from limelight.errors import WrongInput
 from limelight.experiment.run import Run
-from limelight.tasks.images import ClassifyImages
-from limelight.tasks.metrics import single_spaced
-from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.translate import Translate
+from limelight.tasks.images.task import ClassifyImages
+from limelight.tasks.sequence.shared import SequenceTask
+from limelight.tasks.translate.metrics import single_spaced
+from limelight.tasks.translate.task import Translate
 from limelight.view.record import Record
 
 Kind = Literal["words", "whole numbers", "numbers"]  # of what is to be said

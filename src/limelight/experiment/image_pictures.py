@@ -7,10 +7,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from limelight.data.images import Images
+from limelight.data.images.image_data import Images
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
-from limelight.tasks.images import ClassifyImages
+from limelight.tasks.images.task import ClassifyImages
 from limelight.view import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout, watch
 
 BATCH = 500

@@ -16,10 +16,10 @@ from limelight.data.batching import Batch
 from limelight.data.ragged import Ragged
 from limelight.errors import WrongInput
 from limelight.models.vit import ViT
-from limelight.tasks.decode import Hypothesis, Search
-from limelight.tasks.images import ClassifyImages
-from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.translate import SEARCH, Translate
+from limelight.tasks.images.task import ClassifyImages
+from limelight.tasks.sequence.shared import SequenceTask
+from limelight.tasks.translate.search import Hypothesis, Search
+from limelight.tasks.translate.task import SEARCH, Translate
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Candidate, Picture, Record, pack
 
@@ -83,10 +83,11 @@ def _tokens(task: AnyTask, given: Given, row: Tensor) -> list[str]:
     """The names of an input's tokens: its own words where it is a text, known or not."""
     if isinstance(task, ClassifyImages):
         return []
-    if isinstance(given, str | Path):
-        read = task.source.tokens if isinstance(task, Translate) else task.tokens
-        return [_utf8(token) for token in read(str(given))]
-    return task.source.show(row) if isinstance(task, Translate) else task.reader.show(row)
+    return (
+        [_utf8(token) for token in task.tokens(str(given))]
+        if isinstance(given, str | Path)
+        else task.show(row)
+    )
 
 
 def _utf8(text: str) -> str:

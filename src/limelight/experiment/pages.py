@@ -10,9 +10,9 @@ from limelight.experiment.pictures import draw_look_at
 from limelight.experiment.run import Run
 from limelight.training.progress import show_metric
 from limelight.view import darken, draw_curves
+from limelight.view.page import report
 from limelight.view.record import Record
-from limelight.view.report import report
-from limelight.view.serve import About
+from limelight.view.server.app import About
 
 PICTURES = (".png", ".svg", ".pdf")
 

@@ -13,9 +13,9 @@ from limelight.experiment.image_pictures import draw_images, draw_look, first_ri
 from limelight.experiment.looking import look_at_items
 from limelight.experiment.run import Run
 from limelight.models.vit import ViT
-from limelight.tasks.images import ClassifyImages
-from limelight.tasks.sequences import SequenceTask
-from limelight.tasks.translate import Translate
+from limelight.tasks.images.task import ClassifyImages
+from limelight.tasks.sequence.shared import SequenceTask
+from limelight.tasks.translate.task import Translate
 from limelight.view import draw_attention, draw_curves
 
 READABLE = 40  # items on an axis
@@ -53,7 +53,7 @@ def _labelled(run: Run, task: SequenceTask, line: str | None) -> tuple[list[Tens
     """Self-attention over a line, or over the first example."""
     given = _first_short(run) if line is None else line
     items = task.encode(given)
-    names = task.reader.show(items) if isinstance(given, Tensor) else task.tokens(given)
+    names = task.show(items) if isinstance(given, Tensor) else task.tokens(given)
     _, seen, tokens = look_at_items(run.model, task, items, names)
     layers = [layer for one, layer in zip(seen.maps, seen.layers, strict=True) if one.part == "encoder"]
     return layers, tokens, tokens
@@ -73,7 +73,7 @@ def _translated(run: Run, task: Translate, line: str | None) -> tuple[list[Tenso
     best, answer = max(zip(lines, answers, strict=True), key=lambda pair: _crossings(pair[1].alignment))
     source, target = task.encode(run.model, best), task.target.encode(answer.text)
     seen = look(run.model, task, source, target)
-    return seen.layers, task.target.show(target), task.source.tokens(best)
+    return seen.layers, task.target.show(target), task.tokens(best)
 
 
 def _worth_looking_at(run: Run) -> list[str]:

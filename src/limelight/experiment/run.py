@@ -20,10 +20,10 @@ from limelight.experiment.config import FILE, Experiment, experiment, settings_o
 from limelight.experiment.devices import choose
 from limelight.experiment.looking import AnyTask, Given, look
 from limelight.openmp import adaptive_spinning
-from limelight.tasks.decode import Search
-from limelight.tasks.images import ClassifyImages
+from limelight.tasks.images.task import ClassifyImages
 from limelight.tasks.task import Answer, Judgement
-from limelight.tasks.translate import Translate
+from limelight.tasks.translate.search import Search
+from limelight.tasks.translate.task import Translate
 from limelight.training.checkpoint import not_used
 from limelight.training.distributed import World
 from limelight.training.evaluate import evaluate
@@ -32,8 +32,8 @@ from limelight.training.journal import read_journal
 from limelight.training.loop import SETTINGS
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
+from limelight.view.page import explorer, framed
 from limelight.view.record import Record
-from limelight.view.report import explorer, framed
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Run:
         """One answer per input, in their order; inputs are lines of text, names of image files, or tensors.
 
         `first` is the number of the first one, by which what is wrong is named. `search` says how a
-        translation is looked for (four beams unless given); `alignment`, to say which words it comes from.
+        translation is searched (four beams by default); `alignment` adds which words it comes from.
         """
         if not inputs:
             return []

@@ -32,11 +32,11 @@ from limelight.nn.blocks import DecoderBlock, EncoderBlock
 from limelight.nn.cache import Cache, DecoderCache, KeyValues
 from limelight.nn.dropout import Dropout, dropout
 from limelight.nn.feedforward import FeedForward
-from limelight.nn.lean import LeanCache, LeanDecoder
-from limelight.nn.loss import cross_entropy
+from limelight.nn.kernels.cross_entropy import cross_entropy
+from limelight.nn.kernels.fast_decoder import LeanCache, LeanDecoder
+from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import causal_mask, padding_mask
 from limelight.nn.multihead import MultiHeadAttention
-from limelight.nn.packing import Packing
 from limelight.nn.patches import PatchEmbedding
 from limelight.nn.positions import GridPositions, LearnedPositions, SinusoidalPositions, sinusoids
 from limelight.nn.stacks import Decoder, Encoder

@@ -4,9 +4,9 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.attention import additive, masked_softmax
-from limelight.nn.checks import check_axes, check_batch, check_mask, check_size
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.tap import Tap
+from limelight.nn.validation import check_axes, check_batch, check_mask, check_size
 
 
 class AdditiveAttention(nn.Module):

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_dropout, check_floating, check_mask
 from limelight.nn.dropout import dropout as drop
 from limelight.nn.masks import causal_mask, hide_not_finite
+from limelight.nn.validation import check_dropout, check_floating, check_mask
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
@@ -114,27 +114,10 @@ def attend(
     than keys, it becomes a T × S mask. What stands at positions that no query may attend to has no effect.
     """
     _check(queries, keys, mask)
-    keys, values = (hide_not_finite(x, mask) for x in (keys, values))
-    return attend_finite(queries, keys, values, mask, causal=causal, dropout=dropout)
-
-
-def attend_finite(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None = None,
-    *,
-    causal: bool = False,
-    dropout: float = 0.0,
-) -> Tensor:
-    """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
-
-    `attend` of keys and values that are finite where they are hidden.
-    """
-    _check(queries, keys, mask)
     _check_type("values", values, queries)
     if values.shape[:-1] != keys.shape[:-1]:
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
+    keys, values = hide_not_finite(keys, mask), hide_not_finite(values, mask)
     if check_dropout(dropout) and queries.device.type == "cpu":
         return drop(attention_weights(queries, keys, mask, causal=causal), dropout) @ values
     if causal and mask is None and queries.shape[-2] == keys.shape[-2]:

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.cache import Cache, KeyValues
-from limelight.nn.checks import check_axes, check_mask
 from limelight.nn.dropout import Dropout
 from limelight.nn.feedforward import FeedForward
+from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.multihead import MultiHeadAttention
-from limelight.nn.packing import Packing
+from limelight.nn.validation import check_axes, check_mask
 
 Sublayer = Callable[[Tensor], Tensor]
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_batch, check_size
-from limelight.nn.masks import hide_not_finite
+from limelight.nn.validation import check_batch, check_size
 
 
 class KeyValues(NamedTuple):
@@ -18,16 +17,6 @@ class KeyValues(NamedTuple):
     def reordered(self, index: Tensor) -> "KeyValues":
         """The rows of the batch that `index` (R) names, in its order."""
         return KeyValues(self.keys.index_select(0, index), self.values.index_select(0, index))
-
-    def hidden(self, mask: Tensor | None) -> "KeyValues":
-        """(B|1, T|1, S) -> (B, H, S, K), (B, H, S, K)
-
-        Without what is not finite at the positions that no query may attend to.
-        """
-        if mask is None:
-            return self
-        mask_B1TS = mask.unsqueeze(1)
-        return KeyValues(hide_not_finite(self.keys, mask_B1TS), hide_not_finite(self.values, mask_B1TS))
 
 
 class Cache:

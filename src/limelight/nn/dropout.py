@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limelight.nn.checks import check_dropout
+from limelight.nn.validation import check_dropout
 
 LEVELS = 2**16  # a random number has 16 bits
 

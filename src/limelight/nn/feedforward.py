@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_axes, check_size
 from limelight.nn.dropout import Dropout
+from limelight.nn.validation import check_axes, check_size
 
 # Tokens whose hidden units exist at once, where no gradient needs them all: as many as a cache holds. For
 # thousands of tokens, getting fresh memory for all hidden units takes as long as computing them.

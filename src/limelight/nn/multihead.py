@@ -3,14 +3,14 @@
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.attention import attend_finite, attention_weights
+from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
-from limelight.nn.checks import check_axes, check_batch, check_dropout, check_mask, check_size
 from limelight.nn.dropout import dropout as drop
+from limelight.nn.kernels.packed_attention import attend_packed, suits
+from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
-from limelight.nn.packed import attend_packed, suits
-from limelight.nn.packing import Packing
 from limelight.nn.tap import Tap
+from limelight.nn.validation import check_axes, check_batch, check_dropout, check_mask, check_size
 
 
 class MultiHeadAttention(nn.Module):
@@ -75,7 +75,6 @@ class MultiHeadAttention(nn.Module):
         if isinstance(memory, KeyValues):
             check_batch("memory", memory.keys, batch, "the queries")
             self._check_mask(mask, (batch, length, memory.keys.shape[2]))
-            memory = memory.hidden(mask)
         else:
             if memory_packing is None:
                 check_axes("memory", memory, "(B, S, M)", self.memory_width)
@@ -150,7 +149,7 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self._dropped
         if not self.weights.watched:
-            return attend_finite(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
+            return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
         room = self.weights.room(q_BHTK, memory.keys)
         weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=room)
-        return drop(self.weights(weights_BHTS), dropout) @ memory.values
+        return drop(self.weights(weights_BHTS), dropout) @ hide_not_finite(memory.values, mask)

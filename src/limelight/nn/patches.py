@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_floating, check_size
+from limelight.nn.validation import check_floating, check_size
 
 
 class PatchEmbedding(nn.Module):

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.checks import check_axes, check_size
 from limelight.nn.dropout import Dropout
+from limelight.nn.validation import check_axes, check_size
 
 
 def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.nn.blocks import DecoderBlock, EncoderBlock, residual
 from limelight.nn.cache import DecoderCache
-from limelight.nn.checks import check_axes, check_batch, check_mask, check_size
+from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
-from limelight.nn.packing import Packing
+from limelight.nn.validation import check_axes, check_batch, check_mask, check_size
 
 
 class Encoder(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from torch import Tensor, nn
 
 from limelight.data.batching import Batch
-from limelight.data.texts import read_text
+from limelight.data.text.text_files import read_text
 from limelight.errors import WrongInput, unknown
 from limelight.tasks.task import Judgement, Scores
 

@@ -78,20 +78,20 @@ class Trainer:
 
     def resume(self, *, inexact: bool = False) -> None:
         """Go on from the newest checkpoint that fits, or from the beginning where there is none."""
-        saved, refusal = None, None
-        for one in self.folder.newest(self.world):
-            self._check_environment(one.environment, inexact)
+        refusals = list[WrongInput]()
+        for saved in self.folder.newest(self.world):
+            self._check_environment(saved.environment, inexact)
             try:
-                load_weights(self.model, one.weights)
-                self.optimiser.restore(one.training)
+                load_weights(self.model, saved.weights)
+                self.optimiser.restore(saved.training)
+                break
             except WrongInput as error:
-                refusal = refusal or error
-                continue
-            saved = one
-            break
-        if refusal and not saved:
-            raise refusal
-        if refusal and saved:
+                refusals.append(error)
+        else:
+            if refusals:
+                raise refusals[0]
+            saved = None
+        for refusal in refusals:
             not_used(refusal)
         if saved is None:
             self.watcher.note(f"{self.folder.path} has no checkpoint to resume from: beginning at step 0")

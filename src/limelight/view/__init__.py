@@ -1,9 +1,9 @@
 """How attention is seen."""
 
-from limelight.view.images import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout
-from limelight.view.plots import draw_attention, draw_curves
-from limelight.view.teaching import darken, draw_mask, draw_positions
-from limelight.view.watch import watch
+from limelight.view.capture import watch
+from limelight.view.plots.attention import draw_attention, draw_curves
+from limelight.view.plots.images import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout
+from limelight.view.plots.masks_and_positions import darken, draw_mask, draw_positions
 
 __all__ = [
     "darken",

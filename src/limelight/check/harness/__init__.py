@@ -1,0 +1,1 @@
+"""How an unknown object is constructed and called."""

@@ -1,0 +1,1 @@
+"""What an object computes, measured from outside."""

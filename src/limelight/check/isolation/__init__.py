@@ -1,0 +1,1 @@
+"""User code runs in a process of its own."""

@@ -1,0 +1,1 @@
+"""What each kind of object should do, and how it is tested."""

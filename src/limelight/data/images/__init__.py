@@ -1,0 +1,1 @@
+"""Images: files, published data sets and augmentation."""

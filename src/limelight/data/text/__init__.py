@@ -1,0 +1,1 @@
+"""Text: files, vocabularies, labelled texts and sentence pairs."""

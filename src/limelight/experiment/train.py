@@ -1,0 +1,153 @@
+"""The whole flow on one screen: seed -> task -> model -> Trainer, and what it leaves behind."""
+
+import json
+import os
+import shlex
+from contextlib import nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from limelight.config import differences, flatten
+from limelight.errors import Stopped, WrongInput
+from limelight.experiment.build import COPIES, build_model, check_step
+from limelight.experiment.config import FILE, Experiment, experiment, settings_of
+from limelight.experiment.devices import choose
+from limelight.experiment.pictures import draw_run
+from limelight.experiment.run import Report, Run, open_run
+from limelight.openmp import adaptive_spinning
+from limelight.randomness import derive
+from limelight.tasks.task import Task
+from limelight.training import files
+from limelight.training.distributed import World, joined
+from limelight.training.folder import Progress, RunFolder
+from limelight.training.lock import LOCK, locked
+from limelight.training.loop import SETTINGS, Trainer, another_run
+from limelight.training.memory import keep_memory
+from limelight.training.progress import Watcher
+
+
+def train(
+    recipe: str | Path,
+    settings: dict[str, Any] | None = None,
+    out: str | Path | None = None,
+    *,
+    data: str | Path | None = None,
+    resume: bool = False,
+    inexact: bool = False,
+    device: str = "auto",
+    compiled: bool = False,
+    watcher: Watcher | None = None,
+) -> Run | None:
+    """Train a recipe, a TOML file or (to resume) a run folder, with some settings changed.
+
+        run = limelight.train("reverse", {"train.epochs": 1}, out="runs/mine")
+        run.predict(["3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"])
+
+    Under torchrun the first process alone gets the run; the others only helped, and get None.
+    """
+    wanted, chosen = experiment(recipe, settings, data), choose(device)
+    again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
+    folder = Path(out) if out else again or Path("runs") / wanted.name
+    first = os.environ.get("RANK", "0") == "0"
+    keep_memory()
+    with adaptive_spinning(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
+        task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
+        # Sizes come from the data, never from the file.
+        model = build_model(wanted.model, task.sizes, copies=COPIES)
+        if chosen.type == "cpu":
+            check_step(wanted, task, model, int(os.environ.get("WORLD_SIZE", "1")))
+        with locked(folder) if first else nullcontext() as lock:
+            if first:
+                _check_folder(wanted, folder, resume, inexact)
+            with joined(chosen) as world:
+                trainer = Trainer(
+                    wanted.train,
+                    task,
+                    model,
+                    RunFolder(folder, lock),
+                    seed=wanted.seed,
+                    world=world,
+                    environment=_environment(world, task, wanted, compiled),
+                    compiled=compiled,
+                    watcher=watcher,
+                )
+                for note in task.notes:
+                    trainer.watcher.note(note)
+                progress = _fit(trainer, wanted, resume, inexact)
+            if not first:
+                return None
+            run = open_run(folder, device=device, task=task)
+            _finish(run, progress, trainer.folder)
+            return run
+
+
+def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> Progress:
+    if resume:
+        trainer.resume(inexact=inexact)
+    if trainer.world.first:
+        trainer.folder.check_held()
+        files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
+    try:
+        progress = trainer.fit()
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        why = str(error).strip().split("\n")[0]
+        raise Stopped(f"torch.compile failed: {why}; train without --compile") from error
+    if progress.step < trainer.total:
+        trainer.watcher.note(f"ended after step {progress.step} of {trainer.total}: {trainer.ending}")
+    return progress
+
+
+def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
+    """Refuse to write over a run, or to go on with another one."""
+    begun = (folder / FILE).is_file()
+    if begun and not resume:
+        command = f"limelight train {shlex.quote(str(folder))} --resume"
+        again = f"go on with it by `{command}`, or choose another folder with --out"
+        raise WrongInput(f"{folder} holds a run already: {again}")
+    if not begun and any(
+        path.name != LOCK and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
+    ):
+        raise WrongInput(f"{folder} is not empty and holds no run; choose another folder with --out")
+    if begun and not inexact:
+        different = differences(*(flatten(settings_of(one)) for one in (experiment(folder), wanted)))
+        if different:
+            raise another_run(different)
+
+
+def _environment(world: World, task: Task, wanted: Experiment, compiled: bool) -> dict[str, Any]:
+    """What the bits of a run depend on."""
+    return {
+        "limelight": version("limelight"),
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+        "processes": world.size,
+        "device": world.device.type,
+        "compiled": compiled,
+        "data": task.digest,
+        SETTINGS: settings_of(wanted),
+    }
+
+
+def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
+    """The report and the pictures, of the best weights."""
+    judged = [split for split in ("validation", "test") if split in run.task.splits]
+    judgements = {split: run.judge(split) for split in judged}
+    report = Report(
+        experiment=run.experiment.name,
+        data=run.task.notes,
+        metrics={split: judgement.values for split, judgement in judgements.items()},
+        signatures=judgements[judged[-1]].signatures,
+        steps=progress.step,
+        best_step=progress.best_step,
+        seconds=round(progress.seconds, 2),
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()),
+    )
+    folder.check_held()
+    files.replace(run.path / "report.json", json.dumps(report.model_dump(), indent=2).encode() + b"\n")
+    draw_run(run)

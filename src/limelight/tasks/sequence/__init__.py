@@ -1,0 +1,1 @@
+"""Tasks on sequences: one answer per item, or one per sequence."""

@@ -1,0 +1,1 @@
+"""Translation: a sequence in, another sequence out."""

@@ -1,0 +1,1 @@
+"""The local server of the live page."""

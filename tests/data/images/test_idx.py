@@ -1,0 +1,348 @@
+import gzip
+import random
+import re
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from support import goes_red, mutated, refused
+from torch import Tensor
+
+from limelight.data.images.idx import CLOTHES, CLOTHES_BEGIN, find_idx, read_idx
+from limelight.data.images.image_data import ImageData
+from limelight.data.images.image_folder import ImageFiles
+from limelight.errors import WrongInput
+
+TRAIN, TEST, Y, X, L = 53, 17, 7, 5, 3
+
+
+def draw(count: int) -> tuple[Tensor, Tensor]:
+    """Images and labels; every class has some."""
+    return torch.randint(256, (count, Y, X), dtype=torch.uint8), torch.arange(count) % L
+
+
+def packed(array: Tensor) -> bytes:
+    header = struct.pack(f">HBB{array.dim()}I", 0, 8, array.dim(), *array.shape)
+    return header + array.to(torch.uint8).numpy().tobytes()
+
+
+def write(
+    folder: Path, split: str, both: tuple[Tensor, Tensor], dot: str = "-", gz: str = ""
+) -> tuple[Path, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = (
+        folder / f"{split}-images{dot}idx3-ubyte{gz}",
+        folder / f"{split}-labels{dot}idx1-ubyte{gz}",
+    )
+    for path, array in zip(paths, both, strict=True):
+        path.write_bytes(gzip.compress(packed(array)) if gz else packed(array))
+    return paths
+
+
+def write_both(folder: Path, dot: str = "-", gz: str = "") -> dict[str, tuple[Tensor, Tensor]]:
+    whole = {"train": draw(TRAIN), "test": draw(TEST)}
+    write(folder, "train", whole["train"], dot, gz)
+    write(folder, "t10k", whole["test"], dot, gz)
+    return whole
+
+
+def load(path: Path, seed: int = 1, **settings: float) -> ImageData:
+    return ImageFiles(path=str(path), **settings).load(seed)
+
+
+def refusal(folder: Path) -> str:
+    """What it says; nothing where the files are taken."""
+    return refused(read_idx, folder)
+
+
+def check_refusal(folder: Path, expected: str) -> None:
+    assert refusal(folder) == expected
+
+
+@pytest.mark.parametrize("gz", ["", ".gz"])
+@pytest.mark.parametrize("dot", ["-", "."])
+@pytest.mark.parametrize("below", [".", "raw", "FashionMNIST/raw", "MNIST"])
+def test_every_image_is_read_with_its_label_wherever_the_files_are(
+    tmp_path: Path, below: str, dot: str, gz: str
+) -> None:
+    whole = write_both(tmp_path / below, dot, gz)
+
+    def check(path: Path) -> None:
+        folder = find_idx(path)
+        assert folder == path / below
+        splits, names = read_idx(folder)
+        assert names == ("0", "1", "2")
+        for split, (pixels, labels) in whole.items():
+            assert splits[split].pixels.equal(pixels.unsqueeze(1))
+            assert splits[split].labels.equal(labels)
+
+    check(tmp_path)
+    write_both(tmp_path / below, dot, gz)
+    goes_red(check, tmp_path)
+
+
+def test_validation_is_held_out_from_training_and_the_test_stays_as_it_is(tmp_path: Path) -> None:
+    whole = write_both(tmp_path)
+
+    def check(data: ImageData) -> None:
+        assert {name: len(images) for name, images in data.splits.items()} == {
+            "train": 43,
+            "validation": 10,
+            "test": 17,
+        }
+        assert data.splits["test"].pixels.equal(whole["test"][0].unsqueeze(1))
+        held = torch.cat([data.splits[name].pixels for name in ("train", "validation")])
+        assert sorted(map(bytes, held.flatten(1).tolist())) == sorted(
+            map(bytes, whole["train"][0].flatten(1).tolist())
+        )
+
+    check(load(tmp_path, validation=0.19))
+    assert load(tmp_path).notes == ("train: 53 images of 7 × 5", "test: 17 images of 7 × 5")
+    goes_red(check, load(tmp_path, validation=0.3))
+
+
+def test_without_test_files_a_test_split_is_held_out_too(tmp_path: Path) -> None:
+    write(tmp_path, "train", draw(TRAIN))
+    data = load(tmp_path)
+    assert {name: len(images) for name, images in data.splits.items()} == {
+        "train": 43,
+        "validation": 5,
+        "test": 5,
+    }
+
+
+def test_a_file_is_unpacked_by_what_it_is_not_by_its_name(tmp_path: Path) -> None:
+    pixels, labels = draw(TRAIN)
+    images, names = write(tmp_path, "train", (pixels, labels), gz=".gz")
+    images.write_bytes(packed(pixels))  # as browsers leave it
+    names.rename(names.with_suffix("")).write_bytes(gzip.compress(packed(labels)))
+    splits, _ = read_idx(tmp_path)
+    assert splits["train"].pixels.equal(pixels.unsqueeze(1))
+    assert splits["train"].labels.equal(labels)
+
+
+def test_what_is_unpacked_is_read_rather_than_what_is_packed(tmp_path: Path) -> None:
+    write(tmp_path, "train", draw(TRAIN), gz=".gz")
+    pixels, labels = draw(TRAIN)
+    write(tmp_path, "train", (pixels, labels))
+    assert read_idx(tmp_path)[0]["train"].pixels.equal(pixels.unsqueeze(1))
+
+
+def test_clothes_are_called_by_their_names(tmp_path: Path) -> None:
+    def check(begin: tuple[int, ...]) -> None:
+        labels = torch.tensor(begin)
+        write(tmp_path, "train", (torch.zeros(len(labels), Y, X), labels))
+        assert read_idx(tmp_path)[1] == CLOTHES
+
+    check(CLOTHES_BEGIN)
+    goes_red(check, CLOTHES_BEGIN[::-1])
+
+
+def test_two_data_sets_in_one_folder_are_refused(tmp_path: Path) -> None:
+    write_both(tmp_path / "MNIST" / "raw")
+    assert find_idx(tmp_path) == tmp_path / "MNIST" / "raw"
+    write_both(tmp_path / "KMNIST" / "raw")
+    with pytest.raises(WrongInput, match="both KMNIST/raw and MNIST/raw have IDX files; give one of them"):
+        find_idx(tmp_path)
+    assert find_idx(tmp_path / "nowhere") is None
+
+
+IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+Change = Callable[[bytes], bytes]
+BROKEN: list[tuple[str, Change, str]] = [
+    (
+        IMAGES,
+        lambda content: b"\0\0\x08\x01" + content[4:],
+        "the file begins with 00 00 08 01; an IDX file of bytes along 3 axes begins with 00 00 08 03",
+    ),
+    (
+        LABELS,
+        lambda content: b"\0\0\x0d\x01" + content[4:],
+        "the file begins with 00 00 0d 01; an IDX file of bytes along 1 axis begins with 00 00 08 01",
+    ),
+    (
+        IMAGES,
+        lambda content: b"",
+        "the file is empty; an IDX file of bytes along 3 axes begins with 00 00 08 03",
+    ),
+    (IMAGES, lambda content: content[:13], "the file ends inside its header"),
+    (
+        IMAGES,
+        lambda content: content[:-11],
+        "the header says 1,855 bytes follow, 1,844 are there; fetch it again",
+    ),
+    (
+        IMAGES,
+        lambda content: content + b"\0",
+        "the header says 1,855 bytes follow, more are there; fetch it again",
+    ),
+    (
+        LABELS,
+        lambda content: b"\0\0\x08\x01\0\0\0\x05" + content[8:13],
+        f"5 labels are for 53 images of {IMAGES}; there must be as many",
+    ),
+    (
+        LABELS,
+        lambda content: content[:-1] + b"\xc8",
+        "labels go up to 200, but no image of training has label 3",
+    ),
+    (LABELS, lambda content: content[:8] + bytes(53), "every label is 0; two must differ"),
+    (
+        IMAGES,
+        lambda content: content[:4] + b"\xff" * 12,
+        "the header says 4,294,967,295 × 4,294,967,295 × 4,294,967,295 bytes, more than 1,073,741,824",
+    ),
+    (
+        IMAGES,
+        lambda content: content[:8] + bytes(4) + content[12:],
+        "the header says 53 × 0 × 5 bytes: nothing is there",
+    ),
+    (
+        IMAGES,
+        lambda content: gzip.compress(content)[:-9],
+        "the file is damaged: Compressed file ended before the end-of-stream marker was reached; "
+        "fetch it again",
+    ),
+    (
+        IMAGES,
+        lambda content: gzip.compress(content)[:-8] + bytes(8),
+        "the file is damaged: CRC check failed 0x0 != {crc}; fetch it again",
+    ),
+    (
+        IMAGES,
+        lambda content: gzip.compress(content) + b"more",
+        "the file is damaged: Not a gzipped file (b'mo'); fetch it again",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "reason"), BROKEN)
+def test_a_broken_file_is_refused_by_name(tmp_path: Path, name: str, change: Change, reason: str) -> None:
+    write_both(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    expected = f"{path}: {reason.format(crc=hex(zlib.crc32(content)))}"
+    path.write_bytes(change(content))
+    check_refusal(tmp_path, expected)
+    path.write_bytes(content)
+    goes_red(check_refusal, tmp_path, expected)
+
+
+def test_a_label_of_the_test_that_training_has_not_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "train", draw(TRAIN))
+    pixels, labels = draw(TEST)
+    labels[5] = L
+    path = write(tmp_path, "t10k", (pixels, labels))[1]
+    expected = f"{path}: labels go up to 3, but no image of training has label 3"
+    check_refusal(tmp_path, expected)
+    write(tmp_path, "t10k", draw(TEST))
+    goes_red(check_refusal, tmp_path, expected)
+
+
+def test_images_of_two_sizes_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "train", draw(TRAIN))
+    pixels, labels = draw(TEST)
+    write(tmp_path, "t10k", (pixels.mT, labels))
+    check_refusal(tmp_path, f"{tmp_path}: images of training are 7 × 5, those of the test 5 × 7")
+
+
+@pytest.mark.parametrize("name", [IMAGES, LABELS, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"])
+def test_a_file_without_its_counterpart_is_missed(tmp_path: Path, name: str) -> None:
+    write_both(tmp_path)
+    (tmp_path / name).unlink()
+    check_refusal(tmp_path, f"{tmp_path}: {name} or its .gz is missing")
+    goes_red(check_refusal, tmp_path, f"{tmp_path}: train is missing")
+
+
+def test_tests_alone_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "t10k", draw(TEST))
+    check_refusal(tmp_path, f"{tmp_path}: {IMAGES} or its .gz is missing")
+
+
+def peak(folder: Path) -> tuple[str, int]:
+    """What is refused, and how many bytes were held for it at most."""
+    tracemalloc.start()
+    said = refusal(folder)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return said, most
+
+
+@pytest.mark.parametrize(("gz", "images"), [("", 1_299_827), (".gz", 19_997)])
+def test_memory_is_taken_for_bytes_that_are_there_not_for_what_a_header_says(
+    tmp_path: Path, gz: str, images: int
+) -> None:
+    pixels, labels = draw(TRAIN)
+    path = write(tmp_path, "train", (pixels, labels), gz=gz)[0]
+    content = packed(pixels)[:4] + struct.pack(">3I", images, 28, 28) + packed(pixels)[16:]
+    path.write_bytes(gzip.compress(content) if gz else content)
+    said, most = peak(tmp_path)
+    assert said == (f"{path}: the header says {images * 784:,} bytes follow, 1,855 are there; fetch it again")
+    assert most < 5_000_000
+
+
+def test_a_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
+    """19 MB of zeros in 19 kB: at once by what the header says, or as soon as there is more than that."""
+    path = write(tmp_path, "train", draw(TRAIN), gz=".gz")[0]
+    zeros = bytes(28 * 28 * 24_023)
+
+    def check(images: int, reason: str) -> None:
+        path.write_bytes(gzip.compress(struct.pack(">HBB3I", 0, 8, 3, images, 28, 28) + zeros))
+        said, most = peak(tmp_path)
+        assert said == f"{path}: {reason}"
+        assert most < 5_000_000
+
+    check(24_023, "it would unpack to more than 200 times its size")
+    check(1, "the header says 784 bytes follow, more are there; fetch it again")
+    goes_red(check, 24_023, "the file is empty")
+
+
+def check_reads_or_refuses(folder: Path, path: Path) -> bool:
+    try:
+        splits, names = read_idx(folder)
+    except WrongInput as error:
+        refused = str(error)
+    except Exception as error:
+        raise AssertionError(f"{path}: {error!r}") from error
+    else:
+        refused = ""
+    if refused:
+        assert re.fullmatch(rf"{re.escape(str(folder))}(/\S+)?: \S.*", refused), refused
+        return False
+    for images in splits.values():
+        assert images.pixels.shape[1] == 1
+        assert images.pixels.dtype == torch.uint8
+        assert len(images.pixels) == len(images.labels) > 0
+        assert 0 <= images.labels.min() <= images.labels.max() < len(names)
+    return True
+
+
+def check_mutations(folder: Path, count: int) -> None:
+    chosen = random.Random(11)
+    write_both(folder)
+    contents = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    read = 0
+    for _ in range(count):
+        path = chosen.choice(list(contents))
+        broken = mutated(contents[path], (b"\0", b"\x01", b"\x08", b"\xff"), chosen)
+        packed = mutated(gzip.compress(contents[path], 1), (b"\0", b"\x1f"), chosen)
+        path.unlink()  # a file that is written over is waited for until it is on the disk
+        path.write_bytes(chosen.choice([broken, broken, gzip.compress(broken, 1), packed]))
+        read += check_reads_or_refuses(folder, path)
+        path.unlink()
+        path.write_bytes(contents[path])
+    assert count / 50 < read < count * 9 / 10, read  # the faults are neither too small nor too great
+
+
+def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path) -> None:
+    check_mutations(tmp_path, 503)
+    goes_red(check_reads_or_refuses, None, tmp_path)
+
+
+@pytest.mark.torture
+def test_ten_thousand_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path) -> None:
+    check_mutations(tmp_path, 10_000)

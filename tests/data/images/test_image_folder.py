@@ -1,0 +1,502 @@
+"""Folders of images: splits, refusals, and the cache."""
+
+import os
+import resource
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn import WHOLE, noise, png, save, tensor
+from PIL import Image
+from support import goes_red, refused
+from torch import Tensor
+
+from limelight.config import read
+from limelight.data.images.image_data import ImageData
+from limelight.data.images.image_folder import ImageFiles
+from limelight.errors import WrongInput
+
+Color = tuple[int, ...]
+RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
+SKIP = "; mend it, or skip such files: --set task.data.broken=skip"
+
+
+NAMES = ("cat", "dog", "eel")
+COUNTS = (11, 7, 5)
+SIZE = 7
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache" / "of images"
+    monkeypatch.setenv("LIMELIGHT_CACHE", str(folder))
+    return folder
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def write_classes(folder: Path, seed: int = 0, names: tuple[str, ...] = NAMES) -> list[tuple[str, Tensor]]:
+    """What is written, in order."""
+    written = []
+    for label, (name, count) in enumerate(zip(names, COUNTS, strict=False)):
+        for number in range(count):
+            image = noise(SIZE, SIZE, seed=1_000 * seed + 100 * label + number)
+            write(folder / name / f"{number:02}.png", save(image))
+            written.append((name, tensor(image)))
+    return written
+
+
+def load(path: Path, seed: int = 1, **settings: Any) -> ImageData:
+    return ImageFiles(path=str(path), **{"size": SIZE, **settings}).load(seed)
+
+
+def told(path: Path, **settings: Any) -> str:
+    """What is refused; nothing where the folder is taken."""
+    return refused(load, path, **settings)
+
+
+def check_told(path: Path, expected: str) -> None:
+    assert told(path) == expected
+
+
+def pairs(data: ImageData, *splits: str) -> list[tuple[str, Tensor]]:
+    chosen = [data.splits[name] for name in splits or data.splits]
+    return [
+        (data.names[label], pixels)
+        for images in chosen
+        for label, pixels in zip(images.labels.tolist(), images.pixels, strict=True)
+    ]
+
+
+def same(found: list[tuple[str, Tensor]], expected: list[tuple[str, Tensor]]) -> bool:
+    return [(name, pixels.tolist()) for name, pixels in found] == [
+        (name, pixels.tolist()) for name, pixels in expected
+    ]
+
+
+def anyhow(items: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    return sorted(items, key=lambda item: (item[0], item[1].tolist()))
+
+
+def sizes(data: ImageData) -> dict[str, int]:
+    return {name: len(images) for name, images in data.splits.items()}
+
+
+def test_every_image_of_a_class_folder_stands_in_one_split(tmp_path: Path) -> None:
+    written = write_classes(tmp_path / "pets")
+
+    def check(seed: int, written: list[tuple[str, Tensor]]) -> None:
+        data = load(tmp_path / "pets", seed)
+        assert data.names == NAMES
+        assert sizes(data) == {"train": 19, "validation": 2, "test": 2}
+        assert same(anyhow(pairs(data)), anyhow(written))
+        assert data.notes == ("pets: 23 images kept, 0 files dropped",)
+
+    check(1, written)
+    goes_red(check, 1, [("dog", pixels) for _, pixels in written])
+    assert load(tmp_path / "pets", 1).digest == load(tmp_path / "pets", 1).digest
+    assert load(tmp_path / "pets", 1).digest != load(tmp_path / "pets", 2).digest
+
+
+@pytest.mark.parametrize("dev", ["dev", "valid", "val", "validation", "Val"])
+def test_folders_of_splits_are_the_splits(tmp_path: Path, dev: str) -> None:
+    written = {"train": write_classes(tmp_path / "train"), "validation": write_classes(tmp_path / dev, 1)}
+
+    def check(written: dict[str, list[tuple[str, Tensor]]]) -> None:
+        data = load(tmp_path)
+        assert list(data.splits) == list(written)
+        assert all(same(pairs(data, name), items) for name, items in written.items())
+
+    check(written)
+    written["test"] = write_classes(tmp_path / "test", 2, NAMES[:2])
+    goes_red(check, {**written, "test": written["test"][1:]})
+    check(written)
+    assert load(tmp_path).notes == (
+        "train: 23 images kept, 0 files dropped",
+        f"{dev}: 23 images kept, 0 files dropped",
+        "test: 18 images kept, 0 files dropped",
+        "folders that are not used: 'cache'",
+    )
+
+
+def test_without_a_dev_folder_validation_is_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    train = write_classes(path / "train")
+    test = write_classes(path / "test", 2)
+    data = load(path)
+    assert sizes(data) == {"train": 21, "validation": 2, "test": 23}
+    assert same(anyhow(pairs(data, "train", "validation")), anyhow(train))
+    assert same(pairs(data, "test"), test)
+    assert sizes(load(path / "train", test=0.0)) == {"train": 21, "validation": 2}
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    path = tmp_path / "vehicles"
+    written = write_classes(path, names=("car", "test", "train"))
+    data = load(path)
+    assert data.names == ("car", "test", "train")
+    assert same(anyhow(pairs(data)), anyhow(written))
+
+
+def test_images_of_any_size_and_mode_are_taken(tmp_path: Path) -> None:
+    contents = [save(noise(13, 29), form, **options) for form, options in WHOLE]
+    contents += [save(noise(5, 11).convert(mode)) for mode in ("1", "L", "LA", "P", "RGBA", "I;16")]
+    for number, content in enumerate(contents):
+        write(tmp_path / "pets" / NAMES[number % 2] / f"{number}.JPeG", content)
+    data = load(tmp_path / "pets")
+    assert sum(sizes(data).values()) == len(contents)
+    assert data.splits["train"].pixels.shape[1:] == (3, SIZE, SIZE)
+    plain = load(tmp_path / "pets", color=False, size=11)
+    assert plain.splits["train"].pixels.shape[1:] == (1, 11, 11)
+
+
+def test_folders_below_a_class_are_walked_in_order(tmp_path: Path) -> None:
+    for name in ("b/2.png", "b/1/x.png", "a.png", "B.png", "c/d/e/f.png"):
+        write(tmp_path / "train" / "cat" / name, save(Image.new("RGB", (7, 7), (len(name), 0, 0))))
+    write_classes(tmp_path / "train", names=("ant", "dog"))
+    write_classes(tmp_path / "val")
+    (tmp_path / "val" / "eel").rename(tmp_path / "val" / "ant")
+    found = [int(pixels[0, 0, 0]) for name, pixels in pairs(load(tmp_path), "train") if name == "cat"]
+    assert found == [len(name) for name in ("B.png", "a.png", "b/1/x.png", "b/2.png", "c/d/e/f.png")]
+
+
+def test_files_that_are_no_images_are_counted_and_hidden_ones_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    written = write_classes(path)
+
+    def check() -> None:
+        data = load(path)
+        assert same(anyhow(pairs(data)), anyhow(written))
+        assert data.notes == (
+            "pets: 23 images kept, 4 files dropped (1 in no class, 3 without the suffix of an image)",
+        )
+
+    goes_red(check)
+    for name in ("README.md", "cat/labels.csv", "cat/more/noise.npy", "dog/png"):
+        write(path / name, b"no image")
+    for name in (".hidden.png", "cat/.hidden.png", ".git/a.png", "cat/.more/a.png", "__MACOSX/cat/a.png"):
+        write(path / name, b"no image")
+    check()
+
+
+def test_a_broken_file_is_refused_by_name_or_skipped_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    written = write_classes(path)
+    whole = (path / "cat" / "00.png").read_bytes()
+    empty, cut = write(path / "cat" / "01.5.png", b""), write(path / "dog" / "06.5.png", whole[:-31])
+    os.mkfifo(path / "eel" / "pipe.png")
+    (path / "eel" / "\x07link.png").symlink_to(path / "nowhere")
+    check_told(path, f"{empty}: the file is empty{SKIP}")
+
+    def check(broken: int) -> None:
+        data = load(path, broken="skip")
+        assert same(anyhow(pairs(data)), anyhow(written))
+        assert data.notes == (
+            f"pets: 23 images kept, {broken} files dropped ({broken} broken)",
+            f"skipped: {empty}: the file is empty",
+            f"skipped: {cut}: the image is damaged: image file is truncated",
+            f"skipped: '{path}/eel/\\x07link.png': it is no file, or a link to nowhere",
+            f"skipped: {path / 'eel' / 'pipe.png'}: it is no file, or a link to nowhere",
+        )
+
+    check(4)
+    check(4)  # from the cache
+    goes_red(check, 3)
+    check_told(path, f"{empty}: the file is empty{SKIP}")  # though the cache has the others
+    empty.unlink()
+    check_told(path, f"{cut}: the image is damaged: image file is truncated{SKIP}")
+
+
+def test_where_all_images_of_a_class_are_broken_it_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    for image in (path / "eel").iterdir():
+        image.write_bytes(b"broken")
+    assert told(path, broken="skip") == f"{path / 'eel'}: no image is here that can be read"
+    for image in path.rglob("*.png"):
+        image.write_bytes(b"broken")
+    assert told(path, broken="skip") == f"{path}: no image is here that can be read"
+
+
+def test_many_broken_files_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    for number in range(37):
+        write(path / "dog" / f"x{number}.gif", b"")
+    notes = load(path, broken="skip").notes
+    assert notes[0] == "pets: 23 images kept, 37 files dropped (37 broken)"
+    assert len(notes) == 32
+    assert notes[-1] == "skipped: 7 more"
+
+
+Spoil = Callable[[Path], Any]
+SPOILED: list[tuple[str, Spoil, str]] = [
+    (
+        "one class",
+        lambda path: [(path / name).rename(path / f".{name}") for name in NAMES[1:]],
+        "{path}: a folder of images for each of two classes is needed; only 'cat' is there",
+    ),
+    (
+        "no class",
+        lambda path: [(path / name).rename(path / f".{name}") for name in NAMES],
+        "{path}: a folder of images for each of two classes is needed; none is there",
+    ),
+    ("an empty class", lambda path: (path / "ant").mkdir(), "{path}/ant: no image is here that can be read"),
+    (
+        "a class of texts",
+        lambda path: write(path / "ant" / "a.txt", b"ant"),
+        "{path}/ant: no image is here that can be read",
+    ),
+    (
+        "no training",
+        lambda path: write_classes(path / "test"),
+        "{path}: beside test there must be a train folder, with a folder for each class",
+    ),
+    (
+        "a name",
+        lambda path: write(path / "bad\nname" / "a.png", b""),
+        "{path}: the name 'bad\\nname' cannot be printed; rename it",
+    ),
+    (
+        "a name of bytes",
+        lambda path: write(path / os.fsdecode(b"\xff") / "a.png", b""),
+        "{path}: the name '\\udcff' cannot be printed; rename it",
+    ),
+    (
+        "a link back",
+        lambda path: (path / "eel" / "up").symlink_to(path),
+        "{path}/eel" + "/up/eel" * 10 + "/up: it is more than 20 folders deep; does a link lead back?",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"), [case[1:] for case in SPOILED], ids=[case[0] for case in SPOILED]
+)
+def test_a_folder_that_cannot_be_learned_from_is_refused(tmp_path: Path, spoil: Spoil, expected: str) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    assert told(path) == ""
+    spoil(path)
+    check_told(path, expected.format(path=path))
+
+
+def test_a_class_that_training_has_not_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    write_classes(path / "train")
+    write_classes(path / "val")
+    write_classes(path / "test")
+    assert told(path) == ""
+    (path / "test" / "eel").rename(path / "test" / "fox")
+    check_told(path, f"{path}/test/fox: training has no such class; there are: cat, dog, eel")
+    (path / "test" / "fox").rename(path / "test" / "eel")
+    write_classes(path / "dev")
+    check_told(path, f"{path}: both dev and val are there; one is enough")
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.png", save(noise()))
+    check_told(file, f"{file}: it is a file; give its folder")
+    check_told(tmp_path / "b", f"{tmp_path / 'b'}: No such file or directory")
+    check_told(Path("x" * 999), f"{'x' * 999}: No such file or directory")
+    with pytest.raises(WrongInput, match=r"task\.data\.path is empty: give a folder with --data"):
+        ImageFiles().load(1)
+    with pytest.raises(WrongInput, match="validation \\+ test is 1; allowed: less than 1"):
+        read(ImageFiles, {"validation": 0.5, "test": 0.5})
+
+
+def test_too_few_images_are_refused(tmp_path: Path) -> None:
+    for name in NAMES[:2]:
+        write(tmp_path / "pets" / name / "a.png", save(noise()))
+    check_told(tmp_path / "pets", f"{tmp_path / 'pets'}: 2 images are too few: none is left for validation")
+
+
+# The cache.
+
+
+@contextmanager
+def no_decoding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("an image was decoded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Image, "open", fail)
+        yield
+
+
+def state(cache: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in sorted(cache.iterdir())}
+
+
+def check_hit(path: Path, monkeypatch: pytest.MonkeyPatch, digest: str, **settings: Any) -> None:
+    """What Pillow is kept from doing is an image that is damaged; and so the folder is refused."""
+    with no_decoding(monkeypatch):
+        assert told(path, **settings) == ""
+        assert load(path, **settings).digest == digest
+
+
+def test_images_are_decoded_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    digest = load(path).digest
+    before = state(cache)
+    assert [name.split(".")[1] for name in before] == ["json", "pixels"]
+    check_hit(path, monkeypatch, digest)
+    assert state(cache) == before
+    for settings in ({"size": 5}, {"color": False}):
+        goes_red(partial(check_hit, **settings), path, monkeypatch, digest)
+    path.rename(tmp_path / "moved")
+    check_hit(tmp_path / "moved", monkeypatch, digest)
+
+
+def test_the_digest_is_the_same_with_and_without_a_cache(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pets"
+    write_classes(path / "train")
+    write_classes(path / "val", 1)
+    first, second = load(path), load(path)
+    write(tmp_path / "file", b"")
+    monkeypatch.setenv("LIMELIGHT_CACHE", str(tmp_path / "file" / "cache"))
+    third = load(path)
+    assert first.digest == second.digest == third.digest
+    assert third.notes == (
+        *first.notes,
+        f"no cache: {tmp_path / 'file' / 'cache'}: Not a directory; images are decoded anew each time",
+    )
+    write(path / "train" / "cat" / "00.png", save(noise(SIZE, SIZE, seed=999)))
+    assert load(path).digest != first.digest
+
+
+def change(path: Path) -> None:
+    """Other pixels in as many bytes, with the old date."""
+    content, status = path.read_bytes(), path.stat()
+    pixels = zlib.compress(bytes(22 * SIZE), 0)
+    path.write_bytes(png(SIZE, SIZE, pixels).ljust(len(content), b"\0"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        change,
+        Path.unlink,
+        lambda path: path.rename(path.with_name("99.png")),
+        lambda path: path.rename(path.parent.parent / "dog" / "99.png"),
+        lambda path: write(path.with_name("98.png"), save(noise())),
+        lambda path: os.utime(path, (1, 1)),
+    ],
+)
+def test_what_changes_is_decoded_again(
+    tmp_path: Path, alter: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    digest = load(path).digest
+    check_hit(path, monkeypatch, digest)
+    alter(path / "cat" / "07.png")
+    goes_red(check_hit, path, monkeypatch, digest)
+    changed = load(path).digest
+    check_hit(path, monkeypatch, changed)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("suffix", ["json", "pixels"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip,
+        Path.unlink,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(path.read_bytes() + b"\0"),
+        lambda path: path.write_bytes(b'{"images": 10000000000000000000000, "broken": [], "sha256": ""}'),
+        lambda path: path.write_bytes(b'{"images": 22, "broken": [99], "sha256": ""}'),
+        lambda path: path.write_bytes(b"[" * 100_000),
+    ],
+)
+def test_a_damaged_cache_is_made_anew(
+    tmp_path: Path,
+    cache: Path,
+    damage: Callable[[Path], Any],
+    suffix: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    digest = load(path).digest
+    damage(next(cache.glob(f"*.{suffix}")))
+    goes_red(check_hit, path, monkeypatch, digest)
+    assert load(path).digest == digest
+    check_hit(path, monkeypatch, digest)
+
+
+def test_a_full_disk_means_no_cache(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "pets"
+    written = write_classes(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_001, limits[1]))
+    try:
+        data = load(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert same(anyhow(pairs(data)), anyhow(written))
+    assert data.notes[1:] == (f"no cache: {cache}: File too large; images are decoded anew each time",)
+    assert list(cache.iterdir()) == []
+    assert load(path).digest == data.digest
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_nothing_unfinished_is_left(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    old, new = write(cache / ".tmp-old", b"killed"), write(cache / ".tmp-new", b"at work")
+    os.utime(old, (1, 1))
+    write(path / "eel" / "zzz.png", b"")
+    assert told(path) == f"{path / 'eel' / 'zzz.png'}: the file is empty{SKIP}"
+    assert list(cache.iterdir()) == [new]
+
+
+def test_what_is_done_to_pixels_never_reaches_the_cache(tmp_path: Path) -> None:
+    write_classes(tmp_path / "train")
+    write_classes(tmp_path / "val")
+    digest = load(tmp_path).digest
+    load(tmp_path).splits["train"].pixels.fill_(0)
+    assert load(tmp_path).digest == digest
+
+
+def test_the_cache_is_where_the_system_keeps_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_classes(tmp_path / "pets")
+    monkeypatch.setenv("LIMELIGHT_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    load(tmp_path / "pets")
+    assert len(list((tmp_path / "xdg" / "limelight").iterdir())) == 2
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    load(tmp_path / "pets")
+    assert len(list((tmp_path / "home" / ".cache" / "limelight").iterdir())) == 2
+
+
+def test_progress_is_told_while_images_are_decoded(tmp_path: Path) -> None:
+    write_classes(tmp_path / "train")
+    write_classes(tmp_path / "val")
+    write_classes(tmp_path / "test")
+    told: list[tuple[int, int]] = []
+    config = ImageFiles(path=str(tmp_path), size=SIZE)
+    config.load(1, progress=lambda done, total: told.append((done, total)))
+    assert told == [(64, 69), (69, 69)]
+    config.load(1, progress=lambda done, total: told.append((done, total)))
+    assert len(told) == 2

@@ -1,0 +1,59 @@
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from support import goes_red
+
+from limelight.data.synthetic.odd_one_out import OddOneOut
+from limelight.data.text.symbols import Vectors
+from limelight.errors import WrongInput
+
+DATA = OddOneOut(items=7, train=211, validation=53, test=101).load(seed=1)
+
+
+def images_of(split: str) -> torch.Tensor:
+    return DATA.splits[split].inputs.values
+
+
+def digits_of(images: torch.Tensor) -> torch.Tensor:
+    """Which digit each image is, found by looking it up among all of them."""
+    pixels, digits = load_digits(return_X_y=True)
+    known = {
+        tuple((row / 16).tolist()): int(digit)
+        for row, digit in zip(torch.tensor(pixels).float(), digits, strict=True)
+    }
+    return torch.tensor([known[tuple(image.tolist())] for image in images])
+
+
+def check_sets(split: str, odd: torch.Tensor) -> None:
+    sets = digits_of(images_of(split)).view(-1, 7)
+    for row, place in zip(sets.tolist(), odd.tolist(), strict=True):
+        other = row.pop(place)
+        assert len(set(row)) == 1
+        assert other not in row
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_all_but_one_are_of_one_digit_and_the_target_says_which(split: str) -> None:
+    odd = DATA.splits[split].targets
+    check_sets(split, odd)
+    assert len(odd.unique()) == 7
+    goes_red(check_sets, split, (odd + 1) % 7)
+
+
+def test_no_image_of_the_test_sets_was_trained_on() -> None:
+    seen = {tuple(image.tolist()) for image in images_of("train")}
+    held_out = {tuple(image.tolist()) for image in images_of("test")}
+    assert len(held_out) > 100
+    assert not seen & held_out
+
+
+@pytest.mark.parametrize(
+    "line", ["", "1 2", "[[1, 2]]", "[1]", "[]", "{}", '[["a"]]', "[[1e999]]", "[" * 10_000]
+)
+def test_a_line_that_is_no_set_of_vectors_is_refused(line: str) -> None:
+    with pytest.raises(WrongInput):
+        Vectors(features=1).encode(line)
+
+
+def test_a_line_of_vectors_is_read() -> None:
+    assert Vectors(features=2).encode("[[1, 2.5], [3, 4]]").tolist() == [[1, 2.5], [3, 4]]
