@@ -156,7 +156,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 # What takes or gives something else than tensors; each has a test of its own in its file.
 OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.append", "LeanCache.reorder",
          "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
-         "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.room", "Tap.watching"}  # fmt: skip
+         "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.buffer", "Tap.watching"}  # fmt: skip
 
 
 def public_tensor_functions() -> Iterator[str]:

@@ -48,7 +48,7 @@ class AttentionPooling(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.query = nn.Parameter(torch.empty(1, 1, width))
-        self.attention = MultiHeadAttention(width, heads)
+        self.attention = MultiHeadAttention(width, heads, role="pooling")
         nn.init.normal_(self.query)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:

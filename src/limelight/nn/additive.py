@@ -20,7 +20,7 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(query_width, width, bias=False)
         self.memory = nn.Linear(memory_width, width, bias=False)
         self.vector = nn.Linear(width, 1, bias=False)
-        self.weights = Tap()
+        self.weights = Tap("cross")
 
     def forward(
         self,

@@ -165,7 +165,7 @@ class DecoderBlock(nn.Module):
         self.width = width
         self.self_attention = MultiHeadAttention(width, heads, dropout=inner)
         self.self_residual = Residual(width, dropout)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout=inner)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout=inner, role="cross")
         self.cross_residual = Residual(width, dropout)
         self.feedforward = FeedForward(width, hidden, activation=activation, dropout=inner)
         self.feedforward_residual = Residual(width, dropout)

@@ -9,7 +9,7 @@ from limelight.nn.dropout import dropout as drop
 from limelight.nn.kernels.packed_attention import attend_packed, suits
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
-from limelight.nn.tap import Tap
+from limelight.nn.tap import Role, Tap
 from limelight.nn.validation import check_axes, check_batch, check_dropout, check_mask, check_size
 
 
@@ -25,6 +25,7 @@ class MultiHeadAttention(nn.Module):
         memory_width: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        role: Role = "self",
     ) -> None:
         super().__init__()
         if check_size("width", width) % check_size("heads", heads):
@@ -36,7 +37,7 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(memory_width, width, bias=bias)
         self.value = nn.Linear(memory_width, width, bias=bias)
         self.output = nn.Linear(width, width, bias=bias)
-        self.weights = Tap()
+        self.weights = Tap(role)
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(projection.weight)
             if bias:
@@ -150,6 +151,6 @@ class MultiHeadAttention(nn.Module):
         dropout = self._dropped
         if not self.weights.watched:
             return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
-        room = self.weights.room(q_BHTK, memory.keys)
-        weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=room)
+        buffer = self.weights.buffer(q_BHTK, memory.keys)
+        weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=buffer)
         return drop(self.weights(weights_BHTS), dropout) @ hide_not_finite(memory.values, mask)

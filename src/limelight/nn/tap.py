@@ -1,54 +1,59 @@
-"""Where attention weights can be watched."""
+"""Where attention weights can be captured."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 Watcher = Callable[[Tensor], None]
+Role = Literal["self", "cross", "pooling"]
 
 
 class Tap(nn.Module):
-    """Shows the weights that pass to whoever watches; with nobody watching, none pass.
+    """Passes attention weights on to its watchers; while nobody watches, no weights are computed.
 
-    A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`.
+    A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`. Its role is "self"
+    where a sequence attends to itself, "cross" where it attends to a memory, "pooling" where one learned query
+    attends to a whole sequence.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, role: Role = "self") -> None:
         super().__init__()
+        self.role: Role = role
         self._watchers: list[Watcher] = []
-        self._rooms: list[Tensor] = []
+        self._reuse: list[Tensor] = []
 
     @property
     def watched(self) -> bool:
+        """Whether somebody watches."""
         return bool(self._watchers)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a watched model is not watched."""
-        return self.__dict__ | {"_watchers": [], "_rooms": []}
+        return self.__dict__ | {"_watchers": [], "_reuse": []}
 
     @contextmanager
-    def watching(self, watcher: Watcher, rooms: Sequence[Tensor] = ()) -> Iterator[None]:
-        """Call `watcher` with each (B, H, T, S) that passes, as long as the context is open.
+    def watching(self, watcher: Watcher, reuse: Sequence[Tensor] = ()) -> Iterator[None]:
+        """Call `watcher` with the weights (B, H, T, S) of each pass, as long as the context is open.
 
-        What passes may be written into `rooms`, the first into the first.
+        The weights may be written into the tensors of `reuse`, those of the first pass into the first.
         """
         self._watchers.append(watcher)
-        self._rooms = list(rooms)
+        self._reuse = list(reuse)
         try:
             yield
         finally:
             self._watchers.remove(watcher)
-            self._rooms = []
+            self._reuse = []
 
-    def room(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """(B, H, T, K), (B, H, S, K) -> (B, H, T, S), at hand for their weights; or None"""
-        if not self._rooms:
+    def buffer(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """(B, H, T, K), (B, H, S, K) -> (B, H, T, S), a tensor to write their weights into; or None"""
+        if not self._reuse:
             return None
-        room = self._rooms.pop(0)
+        buffer = self._reuse.pop(0)
         wanted = ((*queries.shape[:-1], keys.shape[-2]), queries.dtype, queries.device)
-        return room if (tuple(room.shape), room.dtype, room.device) == wanted else None
+        return buffer if (tuple(buffer.shape), buffer.dtype, buffer.device) == wanted else None
 
     def forward(self, weights: Tensor) -> Tensor:
         """(B, H, T, S) -> (B, H, T, S)"""
