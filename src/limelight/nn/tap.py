@@ -14,8 +14,8 @@ class Tap(nn.Module):
     """Passes attention weights on to its watchers; while nobody watches, no weights are computed.
 
     A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`. Its role is "self"
-    where a sequence attends to itself, "cross" where it attends to a memory, "pooling" where one learned query
-    attends to a whole sequence.
+    where a sequence attends to itself, "cross" where it attends to a memory, and "pooling" where one learned
+    query attends to a whole sequence.
     """
 
     def __init__(self, role: Role = "self") -> None:
