@@ -1,4 +1,4 @@
-"""What several tests share. Sizes are distinct primes, so that a swapped axis cannot pass."""
+"""Helpers for several tests. Sizes are distinct primes, so that swapped axes are noticed."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -24,33 +24,33 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=[
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 
 
-def goes_red(check: Callable[..., Any], *broken: Any) -> None:
-    """The negative control: what a check says of a deliberately broken variant."""
+def must_fail(check: Callable[..., Any], *broken: Any) -> None:
+    """The negative control: a check must fail for a deliberately broken variant."""
     with pytest.raises(AssertionError):
         check(*broken)
 
 
 def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Of one and the same random mixture of the output, so that no two errors cancel."""
+    """The gradients of a fixed random linear combination of the output, so that errors do not cancel."""
     mixture = torch.randn(output.shape, generator=torch.Generator().manual_seed(7)).to(output.dtype)
     return torch.autograd.grad(output, inputs, mixture, retain_graph=True, materialize_grads=True)
 
 
 def flat(tensors: Iterable[Tensor]) -> Tensor:
-    """All in one, so that they are compared on one scale: a key's bias has no slope but rounding."""
+    """All tensors as one, compared on one scale: the gradient of a key bias is only rounding error."""
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
 def random_mask(*shape: int, allowed: float = 0.6) -> Tensor:
-    """Random, with at least one key for each query."""
+    """A random mask with at least one key for each query."""
     mask = torch.rand(shape) < allowed
     mask[..., 0] = True
     return mask
 
 
 def assert_same(got: Tensor, expected: Tensor) -> None:
-    """float32: each element, to 1e-5 of the largest. bfloat16: all together, to 4 %, because one
-    rounding more or less sends a single element over the kink of a ReLU."""
+    """float32: each element, to 1e-5 of the largest. bfloat16: the norm of the difference, to 4 %, because
+    rounding can move a single element across the kink of a ReLU."""
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
     if got.dtype == torch.bfloat16:
@@ -62,18 +62,18 @@ def assert_same(got: Tensor, expected: Tensor) -> None:
 
 
 def roughen(module: nn.Module) -> nn.Module:
-    """Norms and biases that are not born equal, so that two of them cannot be swapped unseen."""
+    """Random norms and biases, so that swapping two of them is noticed."""
     for name, parameter in module.named_parameters():
         if "norm" in name or "bias" in name:
             nn.init.uniform_(parameter, 0.5, 1.5)
     return module
 
 
-def lay_out_slopes(theirs: nn.Module, slopes: Iterable[Tensor]) -> nn.Module:
-    """Our counterpart of torch.nn's module, with the slopes of its parameters in their places."""
+def convert_gradients(theirs: nn.Module, gradients: Iterable[Tensor]) -> nn.Module:
+    """Our counterpart of torch.nn's module, with gradients in the place of its parameters."""
     with torch.no_grad():
-        for parameter, slope in zip(theirs.parameters(), slopes, strict=True):
-            parameter.copy_(slope)
+        for parameter, gradient in zip(theirs.parameters(), gradients, strict=True):
+            parameter.copy_(gradient)
     return from_torch(theirs)
 
 
@@ -90,13 +90,13 @@ def check_causality(function: Callable[[Tensor], Tensor]) -> None:
         x = torch.randn(B, length, D, requires_grad=True)
         output = function(x)
         for t in range(length):
-            (slope,) = gradients(output[:, t], x)
-            assert slope[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
-            assert slope[:, : t + 1].ne(0).any(-1).all(), f"output {t} has forgotten an earlier input"
+            (gradient,) = gradients(output[:, t], x)
+            assert gradient[:, t + 1 :].eq(0).all(), f"output {t} depends on a later input"
+            assert gradient[:, : t + 1].ne(0).any(-1).all(), f"output {t} ignores an earlier input"
 
 
 def heads_by_hand(weights: dict[str, Tensor], biases: dict[str, Tensor], x: Tensor, memory: Tensor) -> Tensor:
-    """Each head alone, from its own rows of W_q, W_k and W_v, in float64; side by side, times W_o."""
+    """Each head from its own rows of W_q, W_k and W_v, in float64; concatenated, times W_o."""
     weights = {name: weight.double() for name, weight in weights.items()}
     biases = {name: bias.double() for name, bias in biases.items()}
     heads = []
@@ -111,7 +111,7 @@ def heads_by_hand(weights: dict[str, Tensor], biases: dict[str, Tensor], x: Tens
 
 
 def mutated(content: bytes, marks: Sequence[bytes], draw: random.Random) -> bytes:
-    """With one to three faults, as disks, editors, spreadsheets and downloads make them."""
+    """The content with one to three faults that disks, editors, spreadsheets and downloads cause."""
     for _ in range(draw.randint(1, 3)):
         at = draw.randrange(len(content) + 1)
         mark = draw.choice(marks)
@@ -133,18 +133,18 @@ def mutated(content: bytes, marks: Sequence[bytes], draw: random.Random) -> byte
 
 
 def check_same_seed_same_weights(build: Callable[[], nn.Module]) -> None:
-    def born(seed: int) -> dict[str, Tensor]:
+    def initial(seed: int) -> dict[str, Tensor]:
         torch.manual_seed(seed)
         return build().state_dict()
 
-    one, again, other = born(1), born(1), born(2)
+    one, again, other = initial(1), initial(1), initial(2)
     for name in one:
         torch.testing.assert_close(one[name], again[name], **EXACT)
     assert any(not one[name].equal(other[name]) for name in one)
 
 
 def refused(call: Callable[..., object], *arguments: Any, **named: Any) -> str:
-    """What a call refuses its input with; nothing where it takes it."""
+    """The message of the error for invalid input; empty if the call accepts it."""
     try:
         call(*arguments, **named)
     except WrongInput as error:

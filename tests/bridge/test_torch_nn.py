@@ -1,11 +1,20 @@
 import pytest
 import torch
-from support import EXACT, HIDDEN, B, D, H, S, T, goes_red, heads_by_hand
+from support import EXACT, HIDDEN, B, D, H, S, T, heads_by_hand, must_fail
 from torch import nn
 
 from limelight.bridge import from_torch, projections, to_torch
 from limelight.errors import WrongInput
-from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention, causal_mask
+from limelight.nn import (
+    BlockConfig,
+    Decoder,
+    DecoderBlock,
+    Encoder,
+    EncoderBlock,
+    MultiHeadAttention,
+    Tap,
+    causal_mask,
+)
 from limelight.view import watch
 
 M = 13
@@ -13,7 +22,7 @@ NEAR = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def check_projections(read, module: nn.Module, widths: dict[str, int]) -> None:
-    """Whole matrices with which attention can be computed by hand, to the module's own result."""
+    """Attention computed by hand with these matrices equals the output of the module."""
     weights = read(module)
     assert {name: tuple(w.shape) for name, w in weights.items()} == {
         name: (D, width) for name, width in widths.items()
@@ -29,7 +38,7 @@ def check_projections(read, module: nn.Module, widths: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("memory_width", [D, M], ids=["one width", "two widths"])
 @pytest.mark.parametrize("whose", ["torch's", "ours"])
-def test_projections_are_the_four_whole_matrices(memory_width: int, whose: str) -> None:
+def test_projections_are_the_four_matrices(memory_width: int, whose: str) -> None:
     if whose == "ours":
         module: nn.Module = MultiHeadAttention(D, H, memory_width=memory_width)
     else:
@@ -45,14 +54,14 @@ def test_projections_are_the_four_whole_matrices(memory_width: int, whose: str) 
         weights = projections(module)
         return {**weights, "value": weights["key"]}
 
-    goes_red(check_projections, rows_for_matrices, module, widths)
-    goes_red(check_projections, mixed_up, module, widths)
+    must_fail(check_projections, rows_for_matrices, module, widths)
+    must_fail(check_projections, mixed_up, module, widths)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("memory_width", [D, M])
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_attention_comes_over_from_torch(bias: bool, memory_width: int, batch_first: bool) -> None:
+def test_attention_is_converted_from_torch(bias: bool, memory_width: int, batch_first: bool) -> None:
     theirs = nn.MultiheadAttention(
         D, H, bias=bias, kdim=memory_width, vdim=memory_width, batch_first=batch_first
     )
@@ -61,8 +70,8 @@ def test_attention_comes_over_from_torch(bias: bool, memory_width: int, batch_fi
         nn.init.normal_(theirs.out_proj.bias)
     ours = from_torch(theirs)
     x, memory = torch.randn(B, T, D), torch.randn(B, S, memory_width)
-    turned = (x, memory, memory) if batch_first else [t.transpose(0, 1) for t in (x, memory, memory)]
-    expected, expected_weights = theirs(*turned, average_attn_weights=False)
+    arguments = (x, memory, memory) if batch_first else [t.transpose(0, 1) for t in (x, memory, memory)]
+    expected, expected_weights = theirs(*arguments, average_attn_weights=False)
     with watch(ours) as seen:
         output = ours(x, memory)
     torch.testing.assert_close(output, expected if batch_first else expected.transpose(0, 1), **NEAR)
@@ -72,15 +81,15 @@ def test_attention_comes_over_from_torch(bias: bool, memory_width: int, batch_fi
 OURS = [
     lambda: MultiHeadAttention(D, H),
     lambda: MultiHeadAttention(D, H, memory_width=M, bias=False, dropout=0.25),
-    lambda: EncoderBlock(D, H, HIDDEN, activation="gelu", dropout=0.25, norm="pre"),
-    lambda: DecoderBlock(D, H, HIDDEN, dropout=0.25, inner_dropout=0.125),
-    lambda: Encoder(3, D, H, HIDDEN, norm="pre"),
-    lambda: Decoder(2, D, H, HIDDEN, norm="post").eval().double(),
+    lambda: EncoderBlock(BlockConfig(D, H, HIDDEN, activation="gelu", dropout=0.25, norm="pre")),
+    lambda: DecoderBlock(BlockConfig(D, H, HIDDEN, dropout=0.25, inner_dropout=0.125)),
+    lambda: Encoder(3, BlockConfig(D, H, HIDDEN, norm="pre")),
+    lambda: Decoder(2, BlockConfig(D, H, HIDDEN, norm="post")).eval().double(),
 ]
 
 
 @pytest.mark.parametrize("make", OURS)
-def test_there_and_back_again_is_the_same_to_the_bit(make) -> None:
+def test_conversion_to_torch_and_back_is_exact(make) -> None:
     ours = make()
     for parameter in ours.parameters():
         nn.init.normal_(parameter)
@@ -95,7 +104,7 @@ def test_there_and_back_again_is_the_same_to_the_bit(make) -> None:
         assert other.data_ptr() != mine.data_ptr()
 
 
-def test_a_converted_stack_shows_what_torchs_hides() -> None:
+def test_the_attention_of_a_converted_stack_can_be_watched() -> None:
     theirs = nn.TransformerDecoder(
         nn.TransformerDecoderLayer(D, H, HIDDEN, batch_first=True), 2, norm=nn.LayerNorm(D)
     ).eval()
@@ -105,9 +114,12 @@ def test_a_converted_stack_shows_what_torchs_hides() -> None:
         output = ours(x, memory)
     torch.testing.assert_close(output, theirs(x, memory, tgt_mask=~causal_mask(T)[0]), **NEAR)
     assert seen["blocks.1.cross_attention.weights"][0].shape == (B, H, T, S)
+    roles = {name: part.role for name, part in ours.named_modules() if isinstance(part, Tap)}
+    assert roles["blocks.1.self_attention.weights"] == "self"
+    assert roles["blocks.1.cross_attention.weights"] == "cross"
 
 
-def test_what_is_frozen_stays_frozen() -> None:
+def test_frozen_parameters_stay_frozen() -> None:
     theirs = nn.TransformerEncoderLayer(D, H, HIDDEN, activation=torch.relu).requires_grad_(False)
     ours = from_torch(theirs)
     assert not any(parameter.requires_grad for parameter in ours.parameters())
@@ -115,7 +127,7 @@ def test_what_is_frozen_stays_frozen() -> None:
     assert all(parameter.requires_grad for parameter in from_torch(nn.MultiheadAttention(D, H)).parameters())
 
 
-def test_what_is_frozen_in_part_stays_so() -> None:
+def test_partly_frozen_modules_stay_partly_frozen() -> None:
     theirs = nn.MultiheadAttention(D, H)
     theirs.in_proj_weight.requires_grad_(False)
     theirs.out_proj.bias.requires_grad_(False)
@@ -129,15 +141,15 @@ def test_what_is_frozen_in_part_stays_so() -> None:
         to_torch(ours)
 
 
-def test_stochastic_depth_does_not_go_over_unsaid() -> None:
-    encoder = Encoder(2, D, H, HIDDEN)
+def test_stochastic_depth_cannot_be_converted() -> None:
+    encoder = Encoder(2, BlockConfig(D, H, HIDDEN))
     to_torch(encoder)
     encoder.blocks[1].feedforward_residual.skip = 0.1
     with pytest.raises(WrongInput, match="module is made with stochastic depth"):
         to_torch(encoder)
 
 
-def test_layers_without_biases_come_over() -> None:
+def test_layers_without_biases_are_converted() -> None:
     theirs = nn.TransformerEncoderLayer(
         D, H, HIDDEN, bias=False, batch_first=True, activation=nn.GELU()
     ).eval()
@@ -168,6 +180,6 @@ def test_layers_without_biases_come_over() -> None:
         ),
     ],
 )
-def test_what_cannot_be_converted_is_refused(call, message: str) -> None:
+def test_modules_that_cannot_be_converted_are_rejected(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,10 +1,10 @@
-"""One contract for every sequence model, with tokens and with vectors, whole and padded."""
+"""The contract of all sequence models: tokens or vectors, with and without padding."""
 
 from collections.abc import Callable
 
 import pytest
 import torch
-from support import check_same_seed_same_weights, goes_red
+from support import check_same_seed_same_weights, must_fail
 from torch import Tensor, nn
 
 from limelight.config import read
@@ -43,7 +43,7 @@ def test_one_prediction_per_item_or_per_sequence(config: EncoderConfig, sizes: S
 
 
 def check_padding(model: nn.Module, inputs: Tensor, per_item: bool) -> None:
-    """What stands beyond a sequence's end, and how far the batch reaches, changes nothing."""
+    """The content and the amount of padding have no effect."""
     whole = model(inputs, LENGTHS)
     other = inputs.clone()
     for row, length in enumerate(LENGTHS):
@@ -69,10 +69,10 @@ class IgnoresLengths(nn.Module):
 @each_model
 @each_input
 @torch.no_grad()
-def test_padding_changes_nothing_real(config: EncoderConfig, sizes: Sizes) -> None:
+def test_padding_has_no_effect_on_real_items(config: EncoderConfig, sizes: Sizes) -> None:
     model, inputs = config.build(sizes).eval(), inputs_of(sizes)
     check_padding(model, inputs, config.kind == "labeller")
-    goes_red(check_padding, IgnoresLengths(model), inputs, config.kind == "labeller")
+    must_fail(check_padding, IgnoresLengths(model), inputs, config.kind == "labeller")
 
 
 @each_model
@@ -83,7 +83,7 @@ def test_every_parameter_gets_a_gradient(config: EncoderConfig, sizes: Sizes) ->
     (output * torch.randn_like(output)).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
-        # All keys moved by the same amount change no softmax: a key's bias has no slope but rounding.
+        # The softmax does not depend on a bias of all keys: its gradient is only rounding error.
         assert name.endswith("key.bias") or parameter.grad.abs().max() > 1e-7, name
 
 
@@ -93,22 +93,22 @@ def test_the_same_seed_gives_the_same_weights(config: EncoderConfig, sizes: Size
     check_same_seed_same_weights(lambda: config.build(sizes))
 
 
-def check_moves_with_the_items(function: Callable[[Tensor], Tensor]) -> None:
+def check_equivariance(function: Callable[[Tensor], Tensor]) -> None:
     inputs = torch.randn(B, T, F)
     order = torch.randperm(T)
     torch.testing.assert_close(function(inputs[:, order]), function(inputs)[:, order], rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
-def test_without_positions_predictions_move_with_the_items() -> None:
+def test_without_positions_predictions_are_permutation_equivariant() -> None:
     sizes = Sizes(outputs=1, features=F, longest=T)
-    check_moves_with_the_items(LabellerConfig(**SHAPE, positions="none").build(sizes).eval())
+    check_equivariance(LabellerConfig(**SHAPE, positions="none").build(sizes).eval())
     for positions in ("sinusoidal", "learned"):
-        goes_red(check_moves_with_the_items, LabellerConfig(**SHAPE, positions=positions).build(sizes).eval())
+        must_fail(check_equivariance, LabellerConfig(**SHAPE, positions=positions).build(sizes).eval())
 
 
 @torch.no_grad()
-def test_a_causal_labeller_sees_nothing_that_comes_later() -> None:
+def test_a_causal_labeller_ignores_later_items() -> None:
     sizes = Sizes(outputs=L, vocabulary=V, longest=T)
     inputs = torch.randint(V, (B, T))
     later = inputs.clone()
@@ -119,14 +119,14 @@ def test_a_causal_labeller_sees_nothing_that_comes_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"heads": 3}, "heads is 3; allowed: a divisor of width=22"),
         ({"pooling": "class-token", "causal": True}, "allowed with causal: mean, max, attention"),
         ({"pooling": "median"}, "pooling is 'median'; allowed: 'mean', 'max', 'class-token' or 'attention'"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(values: dict[str, object], said: str) -> None:
+def test_incompatible_settings_are_rejected(values: dict[str, object], message: str) -> None:
     with pytest.raises(WrongInput) as refusal:
         read(ClassifierConfig, SHAPE | values)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

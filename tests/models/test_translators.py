@@ -1,11 +1,11 @@
-"""One contract for every model that writes a sequence: whole, padded, step by step."""
+"""The contract of all models that generate a sequence: with and without padding, step by step."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from support import check_same_seed_same_weights, goes_red
+from support import check_same_seed_same_weights, must_fail
 from torch import Tensor, nn
 
 from limelight.config import read
@@ -39,7 +39,7 @@ def sentences() -> tuple[Tensor, Tensor]:
 
 
 @each_model
-def test_what_may_follow_each_real_token(config: Any, sizes: Sizes) -> None:
+def test_there_are_logits_for_each_real_token(config: Any, sizes: Sizes) -> None:
     model = config.build(sizes)
     source, target = sentences()
     assert model(source, target).shape == (B * T, L)
@@ -49,7 +49,7 @@ def test_what_may_follow_each_real_token(config: Any, sizes: Sizes) -> None:
 
 
 def check_padding(model: nn.Module, source: Tensor, target: Tensor) -> None:
-    """What stands beyond a sentence's end, and how far the batch reaches, changes nothing."""
+    """The content and the amount of padding have no effect."""
     together = model(source, target, LENGTHS, TARGET_LENGTHS).split(TARGET_LENGTHS.tolist())
     for row, mine in enumerate(together):
         length, target_length = LENGTHS[row], TARGET_LENGTHS[row]
@@ -68,13 +68,13 @@ class IgnoresSourceLengths(nn.Module):
 
 @each_model
 @torch.no_grad()
-def test_padding_changes_nothing_real(config: Any, sizes: Sizes) -> None:
+def test_padding_has_no_effect_on_real_tokens(config: Any, sizes: Sizes) -> None:
     model = config.build(sizes).eval()
     check_padding(model, *sentences())
-    goes_red(check_padding, IgnoresSourceLengths(model), *sentences())
+    must_fail(check_padding, IgnoresSourceLengths(model), *sentences())
 
 
-def check_nothing_later_is_seen(model: Callable[[Tensor, Tensor], Tensor]) -> None:
+def check_causality(model: Callable[[Tensor, Tensor], Tensor]) -> None:
     source, target = sentences()
     later = target.clone()
     later[:, 3:] = (later[:, 3:] + 1) % L
@@ -89,9 +89,9 @@ def test_a_later_token_never_changes_an_earlier_output_in_training_or_evaluation
     config: Any, sizes: Sizes
 ) -> None:
     model = config.build(sizes)
-    check_nothing_later_is_seen(model.train())
-    check_nothing_later_is_seen(model.eval())
-    goes_red(check_nothing_later_is_seen, lambda source, target: model(source, target.flip(1)))
+    check_causality(model.train())
+    check_causality(model.eval())
+    must_fail(check_causality, lambda source, target: model(source, target.flip(1)))
 
 
 def step_by_step(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ def test_step_by_step_equals_all_at_once(config: Any, sizes: Sizes) -> None:
 
 @each_model
 @torch.no_grad()
-def test_a_state_that_is_reordered_goes_on_with_the_sentences_named(config: Any, sizes: Sizes) -> None:
+def test_a_reordered_state_continues_the_selected_sentences(config: Any, sizes: Sizes) -> None:
     model = config.build(sizes).eval()
     source, target = sentences()
     whole = step_by_step(model, source, target)
@@ -120,7 +120,7 @@ def test_a_state_that_is_reordered_goes_on_with_the_sentences_named(config: Any,
     kept = torch.tensor([2, 0, 2, 1])
     state.reorder(kept)
     torch.testing.assert_close(model.step(target[kept, 1], state), whole[kept, 1], rtol=1e-5, atol=1e-5)
-    goes_red(torch.testing.assert_close, model.step(target[kept, 2], state), whole[[0, 1, 2, 0], 2])
+    must_fail(torch.testing.assert_close, model.step(target[kept, 2], state), whole[[0, 1, 2, 0], 2])
 
 
 @each_model
@@ -155,7 +155,7 @@ def test_cross_attention_of_every_target_token_sums_to_one_over_the_real_source(
             assert (weights[row, ..., length:] == 0).all()
 
 
-def test_tied_matrices_are_one() -> None:
+def test_tied_layers_share_one_matrix() -> None:
     def count(**settings: Any) -> int:
         return sum(p.numel() for p in TransformerConfig(**BLOCKS, **settings).build(SHARED).parameters())
 
@@ -167,6 +167,6 @@ def test_tied_matrices_are_one() -> None:
         TransformerConfig(**BLOCKS, tied="all").build(SIZES)
 
 
-def test_depths_that_are_no_depths_are_refused() -> None:
+def test_a_depth_of_zero_is_rejected() -> None:
     with pytest.raises(WrongInput, match="decoder_depth is 0"):
         read(TransformerConfig, {"decoder_depth": 0})

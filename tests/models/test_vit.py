@@ -1,8 +1,8 @@
-"""The Vision Transformer: it reads what it should, and computes no more than its output needs."""
+"""The Vision Transformer: patches, positions, pooling, regularisation, and no unneeded computation."""
 
 import pytest
 import torch
-from support import check_same_seed_same_weights, goes_red
+from support import check_same_seed_same_weights, must_fail
 from torch import Tensor
 
 from limelight.config import read
@@ -26,7 +26,7 @@ def images(rows: int = 10, columns: int = 15) -> Tensor:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_last_block_computes_the_class_token_alone_and_the_answer_is_the_same(norm: str) -> None:
+def test_the_last_block_computes_only_the_class_token_and_the_output_is_the_same(norm: str) -> None:
     model = build(norm=norm).eval()
     x = images()
     with watch(model) as seen:
@@ -40,34 +40,34 @@ def test_the_last_block_computes_the_class_token_alone_and_the_answer_is_the_sam
     assert shapes == [(11, 1, 22)]
     with torch.no_grad():
         last.feedforward.expand.bias.add_(torch.randn(13))
-    goes_red(torch.testing.assert_close, model(x), whole)
+    must_fail(torch.testing.assert_close, model(x), whole)
 
 
 def test_gradients_are_the_same_as_if_all_were_computed() -> None:
     model, x = build(), images()
     parameters = list(model.parameters())
-    lean = torch.autograd.grad(model(x).square().sum(), parameters)
+    fast = torch.autograd.grad(model(x).square().sum(), parameters)
     with watch(model):
         whole = torch.autograd.grad(model(x).square().sum(), parameters)
-    for one, other in zip(lean, whole, strict=True):
+    for one, other in zip(fast, whole, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
         assert one.abs().sum() > 0
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 @pytest.mark.parametrize("size", [(10, 15), (20, 10)])
-def test_nothing_stays_behind_on_the_cpu(positions: str, size: tuple[int, int]) -> None:
+def test_all_tensors_are_on_the_device_of_the_model(positions: str, size: tuple[int, int]) -> None:
     model = build(positions=positions).to("meta")
     assert model(images(*size).to("meta")).device.type == "meta"
 
 
 @pytest.mark.parametrize("pooling", ["class-token", "mean"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_positions_tell_patches_apart(pooling: str, positions: str) -> None:
+def test_the_output_depends_on_the_positions_of_patches(pooling: str, positions: str) -> None:
     model, x = build(pooling=pooling, positions=positions).eval(), images()
     with torch.no_grad():
         for parameter in model.positions.parameters():
-            parameter.mul_(50)  # learned ones are born small
+            parameter.mul_(50)  # learned positions are small at initialisation
     swapped = torch.cat((x[..., 5:10], x[..., :5], x[..., 10:]), -1)
     assert (model(x) - model(swapped)).abs().max() > 1e-3
     with torch.no_grad():
@@ -76,14 +76,14 @@ def test_positions_tell_patches_apart(pooling: str, positions: str) -> None:
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_an_image_of_another_size_is_read_too(positions: str) -> None:
+def test_images_of_another_size_are_accepted(positions: str) -> None:
     model = build(positions=positions).eval()
     assert model(images(20, 25)).shape == (11, 7)
     assert model.positions.vectors(2, 3).shape == (6, 22)
 
 
-def test_interpolated_positions_keep_what_changes_evenly() -> None:
-    """A table that grows evenly from left to right grows evenly on a finer grid as well."""
+def test_interpolated_positions_keep_a_linear_gradient() -> None:
+    """A table that increases linearly from left to right does so on a finer grid, too."""
     positions = build(Sizes(outputs=7, image=(3, 40, 40))).positions
     with torch.no_grad():
         positions.table.copy_(torch.arange(8.0).repeat(8).unsqueeze(1).expand(-1, 22))
@@ -92,7 +92,7 @@ def test_interpolated_positions_keep_what_changes_evenly() -> None:
     torch.testing.assert_close(positions.vectors(8, 8), positions.table)
 
 
-def test_patch_dropout_shows_other_patches_of_each_image_while_training() -> None:
+def test_patch_dropout_keeps_different_patches_of_each_image_in_training() -> None:
     model, x = build(patch_dropout=0.5), images()
     lengths = []
     model.encoder.register_forward_hook(lambda _, given, __: lengths.append(given[0].shape[1]))
@@ -102,14 +102,14 @@ def test_patch_dropout_shows_other_patches_of_each_image_while_training() -> Non
     assert lengths == [4, 4, 7, 7]
 
 
-def test_every_patch_is_kept_as_often_as_any_other() -> None:
+def test_every_patch_is_kept_equally_often() -> None:
     model = build(patch_dropout=0.5)
     tokens = torch.arange(6.0).view(1, 6, 1).expand(9_000, -1, 22)
-    counts = model._some(tokens)[:, :, 0].flatten().long().bincount()
+    counts = model._drop_patches(tokens)[:, :, 0].flatten().long().bincount()
     assert (counts - 4_500).abs().max() < 6 * (9_000 * 0.25) ** 0.5
 
 
-def test_stochastic_depth_grows_with_the_block_and_is_right_on_average() -> None:
+def test_stochastic_depth_increases_with_the_block_and_keeps_the_mean() -> None:
     model, x = build(stochastic_depth=0.5), images()
     blocks = model.encoder.blocks
     assert [block.self_residual.skip for block in blocks] == [0.0, 0.25, 0.5]
@@ -122,29 +122,29 @@ def test_stochastic_depth_grows_with_the_block_and_is_right_on_average() -> None
     assert model.eval()(x).equal(model(x))
 
 
-def test_mimetic_attention_begins_near_the_identity() -> None:
+def test_mimetic_initialisation_is_near_the_identity() -> None:
     def products(init: str) -> tuple[Tensor, Tensor]:
         attention = build(init=init, width=48, heads=2).encoder.blocks[1].self_attention
         query, key = attention.query.weight[:24], attention.key.weight[:24]
         mixed = attention.value.weight.T @ attention.output.weight.T
         return (query.T @ key).detach(), mixed.detach()
 
-    def near(matrix: Tensor) -> float:
-        """How much larger the diagonal is than what stands elsewhere."""
-        elsewhere = matrix[~torch.eye(len(matrix), dtype=torch.bool)].abs().mean()
-        return float(matrix.diagonal().mean() / elsewhere)
+    def ratio(matrix: Tensor) -> float:
+        """The ratio of the mean diagonal element to the mean size of the other elements."""
+        others = matrix[~torch.eye(len(matrix), dtype=torch.bool)].abs().mean()
+        return float(matrix.diagonal().mean() / others)
 
     scores, mixed = products("mimetic")
-    assert near(scores) > 4
-    assert near(mixed) < -4
+    assert ratio(scores) > 4
+    assert ratio(mixed) < -4
     assert 0.3 < -float(mixed.diagonal().mean()) < 0.5
-    assert max(abs(near(product)) for product in products("xavier")) < 1
+    assert max(abs(ratio(product)) for product in products("xavier")) < 1
 
 
 def test_same_seed_same_weights() -> None:
     check_same_seed_same_weights(lambda: ViTConfig(**SETTINGS).build(SIZES))
 
 
-def test_patches_must_fit() -> None:
+def test_the_patch_size_must_divide_the_image_size() -> None:
     with pytest.raises(WrongInput, match=r"model\.patch is 4; allowed: a divisor of the images' 10 × 15"):
         build(patch=4)

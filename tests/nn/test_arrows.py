@@ -1,4 +1,4 @@
-"""The first docstring line of every public tensor function, held against a real call."""
+"""The arrow line of every public tensor function, compared with the shapes of a real call."""
 
 import inspect
 import re
@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, K, S, T, goes_red
+from support import HIDDEN, B, D, H, K, S, T, must_fail
 from torch import Tensor
 
 import limelight.nn
 from limelight.nn import (
     AdditiveAttention,
+    BlockConfig,
     Decoder,
     DecoderBlock,
     Dropout,
     Encoder,
     EncoderBlock,
+    FastDecoder,
     FeedForward,
     GridPositions,
-    LeanDecoder,
     LearnedPositions,
     MultiHeadAttention,
     Packing,
@@ -45,10 +46,10 @@ def shapes_of(side: str) -> list[list[str]]:
 
 
 def bind(axes: list[str], shape: torch.Size, sizes: dict[str, int]) -> None:
-    """Hold one shape against its axes; a letter that is new here takes the size that it meets."""
+    """Compares a shape with its axes; the first use of a letter defines its size."""
     if "..." in axes:
         where = axes.index("...")
-        # Where an axis may be 1, it is a mask, and its leading axes may be 1 too.
+        # If an axis may be 1, the tensor is a mask, and its leading axes may be 1, too.
         may_be_1 = "|1" if any("|1" in axis for axis in axes) else ""
         lead = [f"...{i}{may_be_1}" for i in range(len(shape) - len(axes) + 1)]
         axes = axes[:where] + lead + axes[where + 1 :]
@@ -96,10 +97,11 @@ def started(decoder: Decoder) -> Callable[[Tensor], Tensor]:
 
 
 def with_doc(function: Callable[..., Any], **named: Any) -> Callable[..., Any]:
-    """With some arguments given already, and its docstring still there."""
+    """A partial function that keeps its docstring."""
     return update_wrapper(partial(function, **named), function)
 
 
+BLOCK = BlockConfig(D, H, HIDDEN)
 PACKING = Packing(padding_mask([5, 2, 3]))
 
 CASES: dict[str, tuple[Any, ...]] = {
@@ -140,21 +142,21 @@ CASES: dict[str, tuple[Any, ...]] = {
     "FeedForward.forward": (FeedForward(D, HIDDEN).forward, floats(B, T, D)),
     "PostNorm.forward": (PostNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
     "PreNorm.forward": (PreNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
-    "EncoderBlock.forward": (EncoderBlock(D, H, HIDDEN).forward, floats(B, T, D), mask(B, 1, T)),
+    "EncoderBlock.forward": (EncoderBlock(BLOCK).forward, floats(B, T, D), mask(B, 1, T)),
     "DecoderBlock.forward": (
-        DecoderBlock(D, H, HIDDEN).forward, floats(B, T, D), floats(B, S, D), mask(B, T, T), mask(B, 1, S),
+        DecoderBlock(BLOCK).forward, floats(B, T, D), floats(B, S, D), mask(B, T, T), mask(B, 1, S),
     ),
-    "Encoder.forward": (Encoder(2, D, H, HIDDEN).forward, floats(B, T, D), mask(B, 1, T)),
+    "Encoder.forward": (Encoder(2, BLOCK).forward, floats(B, T, D), mask(B, 1, T)),
     "Decoder.forward": (
-        Decoder(2, D, H, HIDDEN).forward, floats(B, T, D), floats(B, S, D), mask(B, 1, T), mask(B, 1, S),
+        Decoder(2, BLOCK).forward, floats(B, T, D), floats(B, S, D), mask(B, 1, T), mask(B, 1, S),
     ),
-    "Decoder.step": (started(Decoder(2, D, H, HIDDEN)), floats(B, T, D)),
-    "LeanDecoder.step": (started(LeanDecoder(Decoder(2, D, H, HIDDEN))), floats(B, D)),
+    "Decoder.step": (started(Decoder(2, BLOCK)), floats(B, T, D)),
+    "FastDecoder.step": (started(FastDecoder(Decoder(2, BLOCK))), floats(B, D)),
     "PatchEmbedding.forward": (PatchEmbedding(7, 2, D).forward, floats(B, 7, 6, 10)),
 }  # fmt: skip
 
-# What takes or gives something else than tensors; each has a test of its own in its file.
-OTHER = {"Decoder.start", "LeanDecoder.start", "LeanCache.append", "LeanCache.reorder",
+# Functions with other arguments or results than tensors; each has its own tests.
+OTHER = {"Decoder.start", "FastDecoder.start", "FastCache.append", "FastCache.reorder",
          "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
          "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.buffer", "Tap.watching"}  # fmt: skip
 
@@ -171,11 +173,11 @@ def public_tensor_functions() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(public_tensor_functions()) - OTHER))
-def test_the_arrow_line_is_true(name: str) -> None:
+def test_the_arrow_line_is_correct(name: str) -> None:
     check_arrow(*CASES[name])
 
 
-def test_the_check_catches_a_false_arrow_line() -> None:
+def test_the_check_catches_a_wrong_arrow_line() -> None:
     def swapped(x: Tensor) -> Tensor:
         """(B, T, D) -> (B, D, T)"""
         return x
@@ -197,11 +199,11 @@ def test_the_check_catches_a_false_arrow_line() -> None:
         return x
 
     x = floats(B, T, D)
-    goes_red(check_arrow, swapped, x)
-    goes_red(check_arrow, axis_too_many, x)
-    goes_red(check_arrow, two_sizes_for_one_letter, x, floats(B, S, D))
-    goes_red(check_arrow, lead_lost, x)
-    goes_red(check_arrow, no_arrow, x)
+    must_fail(check_arrow, swapped, x)
+    must_fail(check_arrow, axis_too_many, x)
+    must_fail(check_arrow, two_sizes_for_one_letter, x, floats(B, S, D))
+    must_fail(check_arrow, lead_lost, x)
+    must_fail(check_arrow, no_arrow, x)
 
 
 def test_the_exceptions_exist() -> None:

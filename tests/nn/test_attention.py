@@ -1,4 +1,4 @@
-"""The pure functions, against loops that follow the formula and against torch's own kernel."""
+"""The pure functions, compared with loops that follow the formulas and with torch's kernel."""
 
 import math
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, EXACT, MANY, B, H, K, S, T, assert_same, goes_red, gradients, random_mask
+from support import DTYPES, EXACT, MANY, B, H, K, S, T, assert_same, gradients, must_fail, random_mask
 from torch import Tensor
 
 from limelight.nn import (
@@ -49,27 +49,27 @@ def check_masked_softmax(function) -> None:
 
 def test_masked_softmax_is_the_softmax_over_allowed_keys() -> None:
     check_masked_softmax(masked_softmax)
-    goes_red(check_masked_softmax, lambda scores, mask: scores.softmax(-1))
-    goes_red(check_masked_softmax, lambda scores, mask: scores.masked_fill(mask, -1e9).softmax(-1))
-    goes_red(check_masked_softmax, lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1))
-    goes_red(check_masked_softmax, lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1))
+    must_fail(check_masked_softmax, lambda scores, mask: scores.softmax(-1))
+    must_fail(check_masked_softmax, lambda scores, mask: scores.masked_fill(mask, -1e9).softmax(-1))
+    must_fail(check_masked_softmax, lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1))
+    must_fail(check_masked_softmax, lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1))
 
 
 @DTYPES
-def test_huge_scores_do_not_break_through_the_mask(dtype: torch.dtype) -> None:
+def test_huge_masked_scores_have_no_weight(dtype: torch.dtype) -> None:
     scores = torch.tensor([[1e30, -1e30, 1e30, 0.0]], dtype=dtype)
     mask = torch.tensor([[False, True, False, True]])
     assert masked_softmax(scores, mask).tolist() == [[0.0, 0.0, 0.0, 1.0]]
 
 
 @DTYPES
-def test_a_row_of_very_low_scores_still_goes_to_the_allowed_keys(dtype: torch.dtype) -> None:
+def test_very_low_scores_of_allowed_keys_still_get_all_weight(dtype: torch.dtype) -> None:
     scores = torch.tensor([[-1e30, 0.0, -1e30]], dtype=dtype)
     mask = torch.tensor([[True, False, True]])
     assert masked_softmax(scores, mask).tolist() == [[0.5, 0.0, 0.5]]
 
 
-def test_a_single_causal_query_still_obeys_its_mask() -> None:
+def test_the_mask_applies_to_a_single_causal_query() -> None:
     queries, keys, values = torch.randn(B, 1, K), torch.randn(B, S, K), torch.randn(B, S, W)
     mask = padding_mask([2, 1, 0], S)
     expected = attention_weights(queries, keys, mask) @ values
@@ -85,7 +85,7 @@ def test_masked_softmax_takes_any_leading_axes() -> None:
     assert masked_softmax(torch.zeros(4)).tolist() == [0.25] * 4
 
 
-def test_the_scores_are_what_their_formulas_say() -> None:
+def test_scores_equal_their_formulas() -> None:
     queries, keys, vector = torch.randn(B, T, K), torch.randn(B, S, K), torch.randn(K)
     for b in range(B):
         for t in range(T):
@@ -136,9 +136,9 @@ def check_scale(function) -> None:
 
 def test_weights_are_scaled_by_the_root_of_the_width() -> None:
     check_scale(attention_weights)
-    goes_red(check_scale, lambda q, k: dot(q, k).softmax(-1))
-    goes_red(check_scale, lambda q, k: (dot(q, k) / q.shape[-1]).softmax(-1))
-    goes_red(check_scale, lambda q, k: (dot(q, k) / math.sqrt(k.shape[-2])).softmax(-1))
+    must_fail(check_scale, lambda q, k: dot(q, k).softmax(-1))
+    must_fail(check_scale, lambda q, k: (dot(q, k) / q.shape[-1]).softmax(-1))
+    must_fail(check_scale, lambda q, k: (dot(q, k) / math.sqrt(k.shape[-2])).softmax(-1))
 
 
 MASKS = {
@@ -229,20 +229,20 @@ def test_no_keys_give_exactly_zero() -> None:
         (torch.ones(K), torch.ones(K), torch.ones(W), r"queries is of shape \(11,\); allowed: \(..., T, K\)"),
     ],
 )
-def test_wrong_shapes_and_types_are_refused_by_name(
+def test_invalid_shapes_and_types_raise_an_error_that_names_them(
     queries: Tensor, keys: Tensor, values: Tensor, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         attend(queries, keys, values)
 
 
-def test_causal_queries_without_keys_of_their_own_are_refused() -> None:
+def test_causal_attention_with_fewer_keys_than_queries_is_rejected() -> None:
     with pytest.raises(ValueError, match="keys is 3 long; allowed: at least 5 for causal queries"):
         attend(torch.randn(B, 5, K), torch.randn(B, 3, K), torch.randn(B, 3, W), causal=True)
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0])
-def test_dropout_outside_its_range_is_refused(dropout: float) -> None:
+def test_dropout_outside_its_range_is_rejected(dropout: float) -> None:
     x = torch.randn(B, T, K)
     with pytest.raises(ValueError, match=f"dropout is {dropout}; allowed: at least 0 and less than 1"):
         attend(x, x, x, dropout=dropout)

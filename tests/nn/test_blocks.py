@@ -14,16 +14,23 @@ from support import (
     S,
     T,
     assert_same,
+    convert_gradients,
     flat,
-    goes_red,
     gradients,
-    lay_out_slopes,
+    must_fail,
     roughen,
 )
 from torch import Tensor, nn
 
 from limelight.bridge import from_torch
-from limelight.nn import DecoderBlock, EncoderBlock, MultiHeadAttention, causal_mask, padding_mask
+from limelight.nn import (
+    BlockConfig,
+    DecoderBlock,
+    EncoderBlock,
+    MultiHeadAttention,
+    causal_mask,
+    padding_mask,
+)
 from limelight.nn.blocks import PostNorm, PreNorm
 
 BLOCKS = pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
@@ -49,12 +56,12 @@ def inputs_of(block: type) -> tuple[Tensor, ...]:
 def check_parity(
     ours: nn.Module, theirs: nn.Module, inputs: list[Tensor], our_masks: dict, their_masks: dict
 ) -> None:
-    """Outputs and every gradient, of inputs and of parameters."""
+    """Outputs and the gradients of all inputs and parameters are equal."""
     output, expected = ours(*inputs, **our_masks), theirs(*inputs, **their_masks)
     assert_same(output, expected)
     for our, their in zip(gradients(output, *inputs), gradients(expected, *inputs), strict=True):
         assert_same(our, their)
-    learning = lay_out_slopes(deepcopy(theirs), gradients(expected, *theirs.parameters()))
+    learning = convert_gradients(deepcopy(theirs), gradients(expected, *theirs.parameters()))
     learnt = dict(learning.named_parameters())
     names, parameters = zip(*ours.named_parameters(), strict=True)
     assert_same(flat(gradients(output, *parameters)), flat(learnt[name] for name in names))
@@ -74,9 +81,9 @@ def test_an_encoder_block_equals_torchs_layer(
     check_parity(ours, theirs, [x], {}, {})
     check_parity(ours, theirs, [x], {"mask": mask}, {"src_key_padding_mask": ~mask[:, 0]})
     check_parity(ours, theirs, [x], {"causal": True}, {"src_mask": ~causal_mask(length)[0]})
-    goes_red(check_parity, ours, theirs, [x], {}, {"src_key_padding_mask": ~mask[:, 0]})
+    must_fail(check_parity, ours, theirs, [x], {}, {"src_key_padding_mask": ~mask[:, 0]})
     ours.self_residual.norm, ours.feedforward_residual.norm = theirs.norm2, theirs.norm1
-    goes_red(check_parity, ours, theirs, [x], {}, {})
+    must_fail(check_parity, ours, theirs, [x], {}, {})
 
 
 @DTYPES
@@ -93,30 +100,30 @@ def test_a_decoder_block_equals_torchs_layer(dtype: torch.dtype, norm: str, leng
     their_masks["tgt_key_padding_mask"] = ~mask[:, 0]
     their_masks["memory_key_padding_mask"] = ~memory_mask[:, 0]
     check_parity(ours, theirs, [x, memory], {"mask": mask, "memory_mask": memory_mask}, their_masks)
-    goes_red(check_parity, ours, theirs, [x, memory], {"mask": mask}, their_masks)
-    goes_red(check_parity, ours, theirs, [x, memory], {"memory_mask": memory_mask}, their_masks)
+    must_fail(check_parity, ours, theirs, [x, memory], {"mask": mask}, their_masks)
+    must_fail(check_parity, ours, theirs, [x, memory], {"memory_mask": memory_mask}, their_masks)
 
 
 @NORMS
 @BLOCKS
-def test_each_sublayer_has_its_own_norm_and_every_parameter_learns(block: type, norm: str) -> None:
-    module = block(D, H, HIDDEN, norm=norm)
+def test_each_sublayer_has_its_own_norm_and_every_parameter_gets_a_gradient(block: type, norm: str) -> None:
+    module = block(BlockConfig(D, H, HIDDEN, norm=norm))
     norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
     assert len(norms) == (2 if block is EncoderBlock else 3)
     inputs = inputs_of(block)
     module(*inputs).square().sum().backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
-        # A bias of the keys moves all scores of a row alike, so softmax cannot see it.
+        # A bias of the keys shifts all scores of a row equally: the softmax does not depend on it.
         assert name.endswith("key.bias") or parameter.grad.ne(0).any(), name
 
 
 @BLOCKS
-def test_post_norm_leaves_normed_outputs_and_pre_norm_a_plain_sum(block: type) -> None:
+def test_post_norm_outputs_are_normalised_and_pre_norm_outputs_are_a_plain_sum(block: type) -> None:
     inputs = inputs_of(block)
-    post = block(D, H, HIDDEN, norm="post")(*inputs)
+    post = block(BlockConfig(D, H, HIDDEN, norm="post"))(*inputs)
     torch.testing.assert_close(post.mean(-1), torch.zeros(B, T), rtol=0, atol=1e-5)
-    pre = block(D, H, HIDDEN, norm="pre")
+    pre = block(BlockConfig(D, H, HIDDEN, norm="pre"))
     for parameter in pre.parameters():
         nn.init.zeros_(parameter)
     torch.testing.assert_close(pre(*inputs), inputs[0], rtol=0, atol=0)
@@ -124,7 +131,7 @@ def test_post_norm_leaves_normed_outputs_and_pre_norm_a_plain_sum(block: type) -
 
 @BLOCKS
 def test_dropout_acts_in_training_only(block: type) -> None:
-    module = block(D, H, HIDDEN, dropout=0.5)
+    module = block(BlockConfig(D, H, HIDDEN, dropout=0.5))
     inputs = inputs_of(block)
     assert not torch.equal(module(*inputs), module(*inputs))
     module.eval()
@@ -140,15 +147,15 @@ def dropouts(module: nn.Module) -> dict[str, float]:
 
 
 @BLOCKS
-def test_attention_weights_and_hidden_units_may_have_another_dropout(block: type) -> None:
-    for name, rate in dropouts(block(D, H, HIDDEN, dropout=0.25, inner_dropout=0.0)).items():
+def test_inner_dropout_applies_to_attention_weights_and_hidden_units(block: type) -> None:
+    for name, rate in dropouts(block(BlockConfig(D, H, HIDDEN, dropout=0.25, inner_dropout=0.0))).items():
         assert rate == (0.25 if "residual" in name else 0.0), name
 
 
 @BLOCKS
 @NORMS
 def test_dropout_and_activation_reach_every_part(block: type, norm: str) -> None:
-    module = block(D, H, HIDDEN, dropout=0.25, activation="gelu", norm=norm)
+    module = block(BlockConfig(D, H, HIDDEN, dropout=0.25, activation="gelu", norm=norm))
     rates = dropouts(module)
     assert set(rates.values()) == {0.25}
     assert len(rates) == (4 if block is EncoderBlock else 6)
@@ -156,7 +163,7 @@ def test_dropout_and_activation_reach_every_part(block: type, norm: str) -> None
 
 
 @pytest.mark.parametrize("residual", [PostNorm, PreNorm])
-def test_the_residual_drops_what_its_sublayer_gives(residual: type) -> None:
+def test_dropout_applies_to_the_output_of_the_sublayer(residual: type) -> None:
     def shift(x: Tensor) -> Tensor:
         return torch.arange(D).expand_as(x) * 1.0
 
@@ -167,11 +174,11 @@ def test_the_residual_drops_what_its_sublayer_gives(residual: type) -> None:
 
 
 @BLOCKS
-def test_an_unknown_norm_is_refused_by_name(block: type) -> None:
+def test_an_unknown_norm_raises_an_error_that_names_it(block: type) -> None:
     with pytest.raises(ValueError, match="norm is 'middle'; allowed: 'post' or 'pre'"):
-        block(D, H, HIDDEN, norm="middle")
+        block(BlockConfig(D, H, HIDDEN, norm="middle"))
 
 
-def test_names_read_well_in_a_state_dict() -> None:
-    names = set(DecoderBlock(D, H, HIDDEN).state_dict())
+def test_names_in_a_state_dict_are_readable() -> None:
+    names = set(DecoderBlock(BlockConfig(D, H, HIDDEN)).state_dict())
     assert {"cross_attention.query.weight", "self_residual.norm.weight", "feedforward.expand.bias"} <= names

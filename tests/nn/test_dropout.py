@@ -1,8 +1,8 @@
-"""Dropout by cheap random numbers: exact in expectation, seeded, and off in evaluation."""
+"""Dropout with cheap random numbers: exact in expectation, seeded, and off in evaluation."""
 
 import pytest
 import torch
-from support import EXACT, goes_red
+from support import EXACT, must_fail
 from torch import Tensor
 
 from limelight.errors import WrongInput
@@ -10,7 +10,7 @@ from limelight.nn import Dropout, dropout
 
 
 def check_unbiased(dropped: Tensor, share: float) -> None:
-    """Of a million ones: how many are left, and their mean; six standard errors."""
+    """The share that is kept of a million ones, and their mean, to six standard errors."""
     kept = float((dropped != 0).float().mean())
     error = 6 * (share * (1 - share) / dropped.numel()) ** 0.5
     assert abs(kept - (1 - share)) <= error + 1e-5
@@ -19,17 +19,17 @@ def check_unbiased(dropped: Tensor, share: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.9])
-def test_what_is_left_grows_so_that_the_mean_stays(share: float) -> None:
+def test_kept_elements_are_scaled_so_that_the_mean_stays(share: float) -> None:
     torch.manual_seed(1)
     ones = torch.ones(1_000, 1_003)
     check_unbiased(dropout(ones, share), share)
-    goes_red(check_unbiased, dropout(ones, share) * (1 - share), share)
-    goes_red(check_unbiased, dropout(ones, share + 0.005), share)
+    must_fail(check_unbiased, dropout(ones, share) * (1 - share), share)
+    must_fail(check_unbiased, dropout(ones, share + 0.005), share)
 
 
-def test_the_growth_is_exact_for_the_share_it_is_rounded_to() -> None:
-    grown = float(dropout(torch.ones(10_007), 1 / 3).max())
-    assert grown == pytest.approx(65536 / round(65536 * 2 / 3), rel=1e-7)
+def test_the_scale_is_exact_for_the_rounded_share() -> None:
+    scale = float(dropout(torch.ones(10_007), 1 / 3).max())
+    assert scale == pytest.approx(65536 / round(65536 * 2 / 3), rel=1e-7)
 
 
 def correlation(kept: Tensor, other: Tensor) -> float:
@@ -37,7 +37,7 @@ def correlation(kept: Tensor, other: Tensor) -> float:
 
 
 def test_neighbours_are_dropped_independently() -> None:
-    """Four elements share one draw of 64 bits; none may know of another."""
+    """Four elements share 64 random bits, and must be independent."""
     torch.manual_seed(1)
     kept = dropout(torch.ones(400_000), 0.3) != 0
     for distance in (1, 2, 3, 4, 5):
@@ -70,11 +70,11 @@ def test_nothing_is_dropped_in_evaluation_or_where_the_share_is_zero() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_the_type_stays(dtype: torch.dtype) -> None:
+def test_the_type_does_not_change(dtype: torch.dtype) -> None:
     assert dropout(torch.ones(3, 0, dtype=dtype), 0.5).shape == (3, 0)
     assert dropout(torch.ones(3, 5, dtype=dtype), 0.5).dtype == dtype
 
 
-def test_a_share_of_one_is_refused() -> None:
+def test_a_share_of_one_is_rejected() -> None:
     with pytest.raises(WrongInput, match=r"dropout is 1\.0"):
         Dropout(1.0)

@@ -7,7 +7,7 @@ from limelight.nn import FeedForward, feedforward
 
 
 @pytest.mark.parametrize(("name", "function"), [("relu", F.relu), ("gelu", F.gelu)])
-def test_it_is_two_layers_with_a_bend_between(name: str, function) -> None:
+def test_it_is_two_layers_with_an_activation_in_between(name: str, function) -> None:
     network = FeedForward(D, HIDDEN, activation=name)
     x = torch.randn(B, T, D)
     hidden = function(x @ network.expand.weight.T + network.expand.bias)
@@ -15,14 +15,14 @@ def test_it_is_two_layers_with_a_bend_between(name: str, function) -> None:
     torch.testing.assert_close(network(x), hidden @ network.contract.weight.T + network.contract.bias)
 
 
-def test_each_position_is_by_itself() -> None:
+def test_each_position_is_computed_separately() -> None:
     x = torch.randn(B, T, D, requires_grad=True)
     output = FeedForward(D, HIDDEN)(x)
     for t in range(T):
-        (slope,) = gradients(output[:, t], x)
+        (gradient,) = gradients(output[:, t], x)
         others = torch.arange(T) != t
-        assert slope[:, others].eq(0).all()
-        assert slope[:, t].ne(0).any()
+        assert gradient[:, others].eq(0).all()
+        assert gradient[:, t].ne(0).any()
 
 
 def test_dropout_acts_in_training_only() -> None:
@@ -33,7 +33,7 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(network(x), network(x))
 
 
-def test_an_unknown_activation_is_refused_by_name() -> None:
+def test_invalid_arguments_raise_an_error_that_names_them() -> None:
     with pytest.raises(ValueError, match="activation is 'swish'; allowed: 'relu' or 'gelu'"):
         FeedForward(D, HIDDEN, activation="swish")
     with pytest.raises(ValueError, match=r"x is of shape \(3, 5\); allowed: \(..., D\)"):
@@ -44,11 +44,11 @@ def test_an_unknown_activation_is_refused_by_name() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("rows", [11, 12, 23])
-def test_many_positions_are_computed_a_few_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_positions_are_computed_in_chunks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = FeedForward(D, HIDDEN), torch.randn(rows, 2, D)
     whole = network(x)
-    seen: list[int] = []
-    network.expand.register_forward_hook(lambda _, __, hidden: seen.append(len(hidden)))
-    monkeypatch.setattr(feedforward, "TOGETHER", 5)
+    sizes: list[int] = []
+    network.expand.register_forward_hook(lambda _, __, hidden: sizes.append(len(hidden)))
+    monkeypatch.setattr(feedforward, "CHUNK", 5)
     torch.testing.assert_close(network(x), whole)
-    assert (sum(seen), max(seen)) == (2 * rows, 5)
+    assert (sum(sizes), max(sizes)) == (2 * rows, 5)

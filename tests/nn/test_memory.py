@@ -1,4 +1,4 @@
-"""Unwatched, no T × S weights exist: seen in the memory that a process of its own needs."""
+"""Unwatched, no T × S weights exist: measured by the memory of a separate process."""
 
 import subprocess
 import sys
@@ -10,11 +10,11 @@ LIMIT, WEIGHTS = 100, 256  # MB; 8,192 × 8,192 floats are 256 MB
 PROGRAM = """
 import resource, sys, torch
 from contextlib import nullcontext
-from limelight.nn import Encoder, MultiHeadAttention, attend, padding_mask
+from limelight.nn import BlockConfig, Encoder, MultiHeadAttention, attend, padding_mask
 from limelight.view import watch
 
 def peak():
-    # On Linux, ru_maxrss begins with what the parent had: a large one would hide what is looked for.
+    # On Linux, ru_maxrss starts at the value of the parent process, which may be too large.
     if sys.platform == "linux":
         lines = open("/proc/self/status").read().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
@@ -27,8 +27,8 @@ if "causal" in masking:
     options["causal"] = True
 if "padding" in masking:
     options["mask"] = padding_mask([5003], 8192)
-# Padding on the right of a causal sequence is hidden already: a stack knows that, a layer does not.
-attention = Encoder(1, 64, 1, 64) if masking == "causal padding" else MultiHeadAttention(64, 1)
+# Only a stack uses the fact that causal attention already hides padding on the right.
+attention = Encoder(1, BlockConfig(64, 1, 64)) if masking == "causal padding" else MultiHeadAttention(64, 1)
 attention(torch.randn(1, 128, 64))
 x = torch.randn(1, 8192, 64)
 before = peak()
@@ -47,10 +47,10 @@ def megabytes(*arguments: str) -> float:
 
 
 @pytest.mark.parametrize("masking", ["open", "causal", "padding", "causal padding", "bare function"])
-def test_an_unwatched_forward_holds_no_weights(masking: str) -> None:
+def test_an_unwatched_forward_pass_stores_no_weights(masking: str) -> None:
     assert megabytes("unwatched", masking) < LIMIT
 
 
-def test_watched_the_same_call_returns_them() -> None:
-    # A system that takes back memory meanwhile hides some of it, but not every time.
+def test_a_watched_forward_pass_stores_them() -> None:
+    # If the system reclaims memory meanwhile, the measured peak is too low, but not every time.
     assert any(megabytes("watched", "open") > WEIGHTS / 2 > LIMIT for _ in range(5))

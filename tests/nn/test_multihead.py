@@ -15,11 +15,11 @@ from support import (
     assert_same,
     check_causality,
     check_equivariance,
+    convert_gradients,
     flat,
-    goes_red,
     gradients,
     heads_by_hand,
-    lay_out_slopes,
+    must_fail,
     random_mask,
     roughen,
 )
@@ -61,7 +61,7 @@ def test_a_head_is_attention_on_its_own_columns() -> None:
 
 
 def check_parity(ours: MultiHeadAttention, length: int, masking: str) -> None:
-    """Outputs, weights and every gradient, watched and not, beside torch.nn.MultiheadAttention's."""
+    """Outputs, weights and every gradient equal those of torch.nn.MultiheadAttention, watched or not."""
     theirs, dtype = to_torch(ours), ours.output.weight.dtype
     cross = ours.memory_width != ours.width
     x = torch.randn(B, T if cross else length, D, dtype=dtype, requires_grad=True)
@@ -73,32 +73,32 @@ def check_parity(ours: MultiHeadAttention, length: int, masking: str) -> None:
         "any": random_mask(B, size, keys),
         "causal": causal_mask(size, keys - size),
     }[masking]
-    # torch.nn masks are True where attention is forbidden, and want a copy for each head.
+    # Masks of torch.nn are True where attention is forbidden, and have a copy for each head.
     forbidden = ~mask.expand(B, size, keys).repeat_interleave(H, 0)
     expected, expected_weights = theirs(x, memory, memory, attn_mask=forbidden, average_attn_weights=False)
     inputs = [x, memory] if cross else [x]
-    expected_slopes = gradients(expected, *inputs)
-    learning = lay_out_slopes(theirs, gradients(expected, *theirs.parameters()))
+    expected_gradients = gradients(expected, *inputs)
+    learning = convert_gradients(theirs, gradients(expected, *theirs.parameters()))
     with watch(ours) as seen:
         watched = ours(x, memory if cross else None, mask)
     assert_same(seen["weights"][0], expected_weights)
     for output in (watched, ours(x, memory if cross else None, mask)):
         assert_same(output, expected)
-        for our, their in zip(gradients(output, *inputs), expected_slopes, strict=True):
+        for our, their in zip(gradients(output, *inputs), expected_gradients, strict=True):
             assert_same(our, their)
         assert_same(flat(gradients(output, *ours.parameters())), flat(learning.parameters()))
 
 
-class Deaf(MultiHeadAttention):
-    """Takes the mask, and never passes it on."""
+class IgnoresMask(MultiHeadAttention):
+    """Accepts the mask and does not use it."""
 
-    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
-        return super()._mix(q, memory, None, causal)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        return super()._attend(q, k, v, None, causal)
 
 
 class Unscaled(MultiHeadAttention):
-    def _mix(self, q: Tensor, memory, mask: Tensor | None, causal: bool) -> Tensor:
-        return super()._mix(q * math.sqrt(K), memory, mask, causal)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        return super()._attend(q * math.sqrt(K), k, v, mask, causal)
 
 
 @DTYPES
@@ -112,9 +112,9 @@ def test_values_gradients_and_weights_equal_torchs(
         return roughen(kind(D, H, memory_width=M if cross else None)).to(dtype)
 
     check_parity(make(MultiHeadAttention), length, masking)
-    goes_red(check_parity, make(Unscaled), length, masking)
+    must_fail(check_parity, make(Unscaled), length, masking)
     if masking != "open":
-        goes_red(check_parity, make(Deaf), length, masking)
+        must_fail(check_parity, make(IgnoresMask), length, masking)
 
 
 def test_causal_is_the_causal_mask() -> None:
@@ -138,19 +138,19 @@ class Causal(nn.Module):
 def test_a_causal_output_has_no_gradient_to_later_inputs() -> None:
     check_causality(Causal().train())
     check_causality(Causal().eval())
-    goes_red(check_causality, MultiHeadAttention(D, H))
-    goes_red(check_causality, Causal(only_in_training=True).eval())
+    must_fail(check_causality, MultiHeadAttention(D, H))
+    must_fail(check_causality, Causal(only_in_training=True).eval())
 
 
-def test_attention_without_positions_moves_with_its_inputs() -> None:
+def test_attention_without_positions_is_permutation_equivariant() -> None:
     check_equivariance(MultiHeadAttention(D, H))
-    goes_red(check_equivariance, lambda x: MultiHeadAttention(D, H)(x, causal=True))
+    must_fail(check_equivariance, lambda x: MultiHeadAttention(D, H)(x, causal=True))
 
 
 @pytest.mark.parametrize(("size", "keys"), [(1, 1), (1, S), (S, 1), (T, S), (S, T)])
 @pytest.mark.parametrize("heads", [1, H, D])
 @pytest.mark.parametrize("batch", [0, 1, B])
-def test_odd_shapes_equal_torchs(size: int, keys: int, heads: int, batch: int) -> None:
+def test_unusual_shapes_equal_torchs(size: int, keys: int, heads: int, batch: int) -> None:
     ours = MultiHeadAttention(D, heads)
     x, memory = torch.randn(batch, size, D), torch.randn(batch, keys, D)
     output = ours(x, memory)
@@ -167,7 +167,7 @@ def test_an_exported_layer_works_at_other_lengths() -> None:
         torch.testing.assert_close(program.module()(x), attention(x), rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_acts_in_training_and_taps_stand_before_it() -> None:
+def test_dropout_acts_in_training_and_after_the_tap() -> None:
     attention = MultiHeadAttention(D, H, dropout=0.5)
     x = torch.randn(B, T, D)
     assert not torch.equal(attention(x), attention(x))
@@ -181,14 +181,14 @@ def test_dropout_acts_in_training_and_taps_stand_before_it() -> None:
 
 
 @pytest.mark.parametrize("length", [T, MANY], ids=["few keys", "many keys"])
-def test_what_project_made_stands_in_the_memorys_place(length: int) -> None:
+def test_projected_keys_and_values_can_replace_the_memory(length: int) -> None:
     attention = MultiHeadAttention(D, H, memory_width=M)
     x, memory, mask = torch.randn(B, T, D), torch.randn(B, length, M), padding_mask([length, 2, 3], length)
     projected = attention.project(memory)
     torch.testing.assert_close(attention(x, projected, mask), attention(x, memory, mask), **EXACT)
 
 
-def test_packed_queries_and_memory_give_what_padded_ones_give() -> None:
+def test_packed_and_padded_tokens_give_the_same() -> None:
     attention = MultiHeadAttention(D, H)
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     packing, memory_mask = Packing(padding_mask([5, 2, 3])), padding_mask([1, 7, 4])
@@ -202,12 +202,12 @@ def test_packed_queries_and_memory_give_what_padded_ones_give() -> None:
     )
     expected = packing.take(attention(x, memory, memory_mask))
     torch.testing.assert_close(packed, expected, rtol=1e-5, atol=1e-6)
-    unasked = attention(
+    without_mask = attention(
         packing.take(x), memory_packing.take(memory), packing=packing, memory_packing=memory_packing
     )
-    torch.testing.assert_close(unasked, packed, **EXACT)
-    itself = packing.take(attention(x, mask=packing.mask))
-    torch.testing.assert_close(attention(packing.take(x), packing=packing), itself, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(without_mask, packed, rtol=1e-5, atol=1e-6)
+    padded = packing.take(attention(x, mask=packing.mask))
+    torch.testing.assert_close(attention(packing.take(x), packing=packing), padded, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_packed_queries_and_memory_give_what_padded_ones_give() -> None:
         ({"width": 32, "heads": 2, "dropout": 1.5}, "dropout is 1.5; allowed: at least 0 and less than 1"),
     ],
 )
-def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
+def test_invalid_sizes_raise_an_error_that_names_them(arguments: dict, message: str) -> None:
     width, heads = arguments.pop("width"), arguments.pop("heads")
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(width, heads, **arguments)
@@ -276,7 +276,7 @@ def test_wrong_sizes_are_refused_by_name(arguments: dict, message: str) -> None:
         ),
     ],
 )
-def test_wrong_inputs_are_refused_by_name(
+def test_invalid_inputs_raise_an_error_that_names_them(
     queries: Tensor, memory: Tensor | None, mask: Tensor | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

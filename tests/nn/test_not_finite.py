@@ -1,4 +1,4 @@
-"""N3, for what is not finite: NaN and infinity in padding reach nothing, in value and in gradient."""
+"""NaN and infinity at masked positions affect no value and no gradient."""
 
 import math
 from collections.abc import Callable
@@ -6,11 +6,12 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, S, T, goes_red
+from support import HIDDEN, B, D, H, S, T, must_fail
 from torch import Tensor, nn
 
 from limelight.nn import (
     AdditiveAttention,
+    BlockConfig,
     Decoder,
     DecoderBlock,
     Encoder,
@@ -24,6 +25,8 @@ from limelight.nn import (
 )
 from limelight.view import watch
 
+BLOCK = BlockConfig(D, H, HIDDEN)
+PRE_NORM = BlockConfig(D, H, HIDDEN, norm="pre")
 LENGTHS = [4, 2, 3]
 TARGET = padding_mask(LENGTHS, T)  # (B, 1, T)
 SOURCE = padding_mask([7, 3, 5], S)
@@ -32,7 +35,7 @@ SOURCE_ROWS = SOURCE.expand(-1, T, -1)
 
 
 class Pure(nn.Module):
-    """A function as a module, so that all are tried in one way."""
+    """A function as a module, so that functions and modules are tested in the same way."""
 
     def __init__(self, function: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -61,17 +64,17 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     ),
     "projected memory": (lambda: MultiHeadAttention(D, H), lambda m, x, s: m(x, m.project(s), SOURCE)),
     "additive": (lambda: AdditiveAttention(D, D, 13), lambda m, x, s: m(x, s, SOURCE)),
-    "encoder block": (lambda: EncoderBlock(D, H, HIDDEN), lambda m, x, _: m(x, TARGET)),
-    "pre-norm encoder block": (lambda: EncoderBlock(D, H, HIDDEN, norm="pre"), lambda m, x, _: m(x, TARGET)),
-    "decoder block": (lambda: DecoderBlock(D, H, HIDDEN), lambda m, x, s: m(x, s, TARGET, SOURCE)),
-    "encoder": (lambda: Encoder(2, D, H, HIDDEN), lambda m, x, _: m(x, TARGET)),
-    "encoder, a mask of T rows": (lambda: Encoder(2, D, H, HIDDEN), lambda m, x, _: m(x, TARGET_ROWS)),
+    "encoder block": (lambda: EncoderBlock(BLOCK), lambda m, x, _: m(x, TARGET)),
+    "pre-norm encoder block": (lambda: EncoderBlock(PRE_NORM), lambda m, x, _: m(x, TARGET)),
+    "decoder block": (lambda: DecoderBlock(BLOCK), lambda m, x, s: m(x, s, TARGET, SOURCE)),
+    "encoder": (lambda: Encoder(2, BLOCK), lambda m, x, _: m(x, TARGET)),
+    "encoder, a mask of T rows": (lambda: Encoder(2, BLOCK), lambda m, x, _: m(x, TARGET_ROWS)),
     "pre-norm encoder, a mask of T rows": (
-        lambda: Encoder(2, D, H, HIDDEN, norm="pre"), lambda m, x, _: m(x, TARGET_ROWS),
+        lambda: Encoder(2, PRE_NORM), lambda m, x, _: m(x, TARGET_ROWS),
     ),
-    "decoder": (lambda: Decoder(2, D, H, HIDDEN), lambda m, x, s: m(x, s, TARGET, SOURCE)),
+    "decoder": (lambda: Decoder(2, BLOCK), lambda m, x, s: m(x, s, TARGET, SOURCE)),
     "decoder, masks of T rows": (
-        lambda: Decoder(2, D, H, HIDDEN), lambda m, x, s: m(x, s, TARGET_ROWS, SOURCE_ROWS),
+        lambda: Decoder(2, BLOCK), lambda m, x, s: m(x, s, TARGET_ROWS, SOURCE_ROWS),
     ),
     "attend": (lambda: Pure(lambda x, s: attend(x, s, s, SOURCE)), lambda m, x, s: m(x, s)),
     "attention_weights": (
@@ -79,14 +82,14 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     ),
     "pool": (lambda: Pure(lambda x, s: pool(x, s, s, scaled_dot, SOURCE)), lambda m, x, s: m(x, s)),
 }  # fmt: skip
-# Without attention of our own, or with a memory that was projected before it could be cleaned.
+# The memory was projected before the mask was known.
 NOT_OF_WEIGHTS = {"projected memory"}
 
 
 def results(
     name: str, padding: float, watched: bool, *, build: Callable[[], nn.Module] | None = None
 ) -> dict:
-    """The output of real positions, and every gradient of it, with `padding` in what masks hide."""
+    """The output at real positions and all its gradients, with the value `padding` at masked positions."""
     torch.manual_seed(3)
     made, call = CASES[name]
     model = (build or made)()
@@ -123,14 +126,16 @@ def check_hidden(name: str, padding: float, watched: bool, **options: Callable[[
 @pytest.mark.parametrize("watched", [False, True], ids=["fused", "watched"])
 @pytest.mark.parametrize("padding", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_not_finite_in_padding_reaches_nothing(name: str, padding: float, watched: bool) -> None:
+def test_values_that_are_not_finite_in_padding_have_no_effect(
+    name: str, padding: float, watched: bool
+) -> None:
     if watched and isinstance(CASES[name][0](), Pure):
         pytest.skip("a function has no tap")
     check_hidden(name, padding, watched)
 
 
 class Unprotected(MultiHeadAttention):
-    """As most implementations are: weights of zero, times whatever stands there."""
+    """Like most implementations: weights of zero times the values at masked positions."""
 
     def forward(self, queries: Tensor, memory: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         kv = self.project(queries if memory is None else memory)
@@ -141,17 +146,17 @@ class Unprotected(MultiHeadAttention):
 
 @pytest.mark.parametrize("name", ["self-attention", "cross-attention"])
 def test_the_check_catches_weights_of_zero_times_nan(name: str) -> None:
-    goes_red(lambda: check_hidden(name, math.nan, False, build=lambda: Unprotected(D, H)))
+    must_fail(lambda: check_hidden(name, math.nan, False, build=lambda: Unprotected(D, H)))
 
 
 def test_a_real_query_that_is_not_finite_is_not_hidden() -> None:
-    """Only what nobody may attend to is padding."""
+    """Only positions that no query may attend to are hidden."""
     x = torch.randn(B, T, D)
     x[0, 0] = math.nan
     assert MultiHeadAttention(D, H)(x, mask=TARGET)[0, 0].isnan().all()
 
 
-def test_a_query_that_nobody_attends_to_counts_as_long_as_it_is_finite() -> None:
+def test_a_finite_query_that_no_query_attends_to_keeps_its_value() -> None:
     x, attention = torch.randn(B, T, D), MultiHeadAttention(D, H)
     other = x.clone()
     other[:, T - 1] += 1

@@ -15,7 +15,7 @@ def test_it_equals_a_convolution_with_the_stride_of_a_patch() -> None:
     torch.testing.assert_close(embedding(images), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_patches_go_row_by_row() -> None:
+def test_patches_are_ordered_row_by_row() -> None:
     embedding = PatchEmbedding(1, 2, 1)
     with torch.no_grad():
         embedding.project.weight.fill_(1.0)
@@ -31,11 +31,11 @@ def test_an_empty_batch_works() -> None:
 
 
 @pytest.mark.parametrize("shape", [(5, CHANNELS, 5, 4), (5, CHANNELS, 4, 5), (5, 1, 4, 4), (CHANNELS, 4, 4)])
-def test_images_that_cannot_be_cut_are_refused(shape: tuple[int, ...]) -> None:
+def test_images_that_cannot_be_cut_into_patches_are_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="images is of shape"):
         PatchEmbedding(CHANNELS, PATCH, WIDTH)(torch.randn(shape))
 
 
-def test_images_of_bytes_are_refused() -> None:
+def test_images_of_bytes_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"images is of type torch.uint8; allowed: floating-point"):
         PatchEmbedding(CHANNELS, PATCH, WIDTH)(torch.zeros(5, CHANNELS, 4, 4, dtype=torch.uint8))

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from support import DTYPES, EXACT, B, D, H, T, check_equivariance, goes_red
+from support import DTYPES, EXACT, B, D, H, T, check_equivariance, must_fail
 
 from limelight.nn import LearnedPositions, MultiHeadAttention, SinusoidalPositions, sinusoids
 
@@ -24,7 +24,7 @@ def test_sinusoids_work_at_any_length_and_start() -> None:
 
 
 @DTYPES
-def test_sinusoidal_positions_are_added_and_leave_nothing_to_store(dtype: torch.dtype) -> None:
+def test_sinusoidal_positions_are_added_and_not_stored(dtype: torch.dtype) -> None:
     positions = SinusoidalPositions(D).to(dtype)
     x = torch.randn(B, T, D, dtype=dtype)
     torch.testing.assert_close(positions(x), x + sinusoids(T, D).to(dtype), **EXACT)
@@ -33,13 +33,13 @@ def test_sinusoidal_positions_are_added_and_leave_nothing_to_store(dtype: torch.
 
 
 @pytest.mark.parametrize("positions", [SinusoidalPositions(D), LearnedPositions(D, T)])
-def test_a_later_start_continues_where_the_earlier_ended(positions: torch.nn.Module) -> None:
+def test_a_later_start_continues_the_sequence(positions: torch.nn.Module) -> None:
     x = torch.randn(B, T, D)
     pieces = torch.cat([positions(x[:, :2]), positions(x[:, 2:], start=2)], 1)
     torch.testing.assert_close(pieces, positions(x), **EXACT)
 
 
-def test_learned_positions_are_the_rows_of_their_table_and_learn() -> None:
+def test_learned_positions_are_the_rows_of_their_table_and_get_gradients() -> None:
     positions = LearnedPositions(D, T + 2)
     x = torch.zeros(B, T, D)
     output = positions(x)
@@ -52,13 +52,13 @@ def test_learned_positions_are_the_rows_of_their_table_and_learn() -> None:
 
 
 @pytest.mark.parametrize(("length", "start"), [(T + 1, 0), (1, T), (1, -1)])
-def test_a_learned_table_that_is_too_short_says_so(length: int, start: int) -> None:
+def test_a_position_beyond_the_learned_table_is_rejected(length: int, start: int) -> None:
     message = f"x is at positions {start} to {start + length - 1}; allowed: the 5 learned ones, from 0 on"
     with pytest.raises(ValueError, match=message):
         LearnedPositions(D, T)(torch.randn(B, length, D), start=start)
 
 
-def test_dropout_outside_its_range_is_refused() -> None:
+def test_dropout_outside_its_range_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"dropout is 1.5; allowed: at least 0 and less than 1"):
         SinusoidalPositions(D, dropout=1.5)
 
@@ -75,11 +75,11 @@ def test_dropout_acts_in_training_only(make) -> None:
 def test_positions_break_the_permutation_equivariance_of_attention(positions: torch.nn.Module) -> None:
     attention = MultiHeadAttention(D, H)
     check_equivariance(attention)
-    goes_red(check_equivariance, lambda x: attention(positions(x)))
+    must_fail(check_equivariance, lambda x: attention(positions(x)))
 
 
 @pytest.mark.parametrize("x", [torch.ones(B, T, D + 1), torch.ones(T, D), torch.ones(B, T, D).long()])
 @pytest.mark.parametrize("positions", [SinusoidalPositions(D), LearnedPositions(D, T)])
-def test_wrong_inputs_are_refused_by_name(positions: torch.nn.Module, x: torch.Tensor) -> None:
+def test_invalid_inputs_raise_an_error_that_names_them(positions: torch.nn.Module, x: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="x is of "):
         positions(x)

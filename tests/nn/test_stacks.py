@@ -3,11 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import HIDDEN, MANY, NORMS, B, D, H, S, T, check_causality, goes_red, gradients
+from support import HIDDEN, MANY, NORMS, B, D, H, S, T, check_causality, gradients, must_fail
 from torch import Tensor, nn
 
 from limelight.bridge import to_torch
-from limelight.nn import Decoder, DecoderCache, Encoder, causal_mask, padding_mask
+from limelight.nn import BlockConfig, Decoder, DecoderCache, Encoder, causal_mask, padding_mask
 from limelight.nn.blocks import PreNorm
 
 NEAR = {"rtol": 0.0, "atol": 1e-5}
@@ -22,18 +22,18 @@ LAYOUTS = {
 
 
 def encoder(norm: str = "post", **more) -> Encoder:
-    return Encoder(3, D, H, HIDDEN, norm=norm, **more)
+    return Encoder(3, BlockConfig(D, H, HIDDEN, norm=norm, **more))
 
 
 def decoder(norm: str = "post", **more) -> Decoder:
-    return Decoder(2, D, H, HIDDEN, norm=norm, **more)
+    return Decoder(2, BlockConfig(D, H, HIDDEN, norm=norm, **more))
 
 
-# ---- what stands in padding, and how much padding there is, changes nothing real
+# ---- the content and the amount of padding do not change real tokens
 
 
 def spread(tokens: list[Tensor], mask: Tensor, fill: float) -> Tensor:
-    """Sequences laid out where the mask is True, and `fill` elsewhere."""
+    """The sequences where the mask is True, and `fill` elsewhere."""
     x = torch.full((len(tokens), mask.shape[-1], D), fill)
     for row, sequence, real in zip(x, tokens, mask[:, 0], strict=True):
         row[real] = sequence
@@ -48,18 +48,18 @@ def check_encoder_padding(model, layout: str) -> None:
         x = spread(tokens, mask, fill).requires_grad_()
         output = model(x, mask)
         torch.testing.assert_close(output[mask[:, 0]], alone, rtol=1e-6, atol=1e-6)
-        (slope,) = gradients(output[mask[:, 0]], x)
-        assert slope[~mask[:, 0]].eq(0).all(), "padding has a gradient"
-        assert slope[mask[:, 0]].ne(0).any(-1).all()
+        (gradient,) = gradients(output[mask[:, 0]], x)
+        assert gradient[~mask[:, 0]].eq(0).all(), "padding has a gradient"
+        assert gradient[mask[:, 0]].ne(0).any(-1).all()
 
 
 @NORMS
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_padding_changes_nothing_real_in_an_encoder(norm: str, layout: str) -> None:
+def test_padding_does_not_change_real_tokens_in_an_encoder(norm: str, layout: str) -> None:
     model = encoder(norm)
     check_encoder_padding(model, layout)
     check_encoder_padding(lambda x, mask: model(x, mask, causal=True), layout)
-    goes_red(check_encoder_padding, lambda x, mask: model(x), layout)
+    must_fail(check_encoder_padding, lambda x, mask: model(x), layout)
 
 
 def check_decoder_padding(model, layout: str) -> None:
@@ -74,49 +74,51 @@ def check_decoder_padding(model, layout: str) -> None:
         output = model(x, memory, mask, memory_mask)
         torch.testing.assert_close(output[mask[:, 0]], alone, rtol=1e-6, atol=1e-6)
         for inputs, real in ((x, mask), (memory, memory_mask)):
-            (slope,) = gradients(output[mask[:, 0]], inputs)
-            assert slope[~real[:, 0]].eq(0).all(), "padding has a gradient"
-            assert slope[real[:, 0]].ne(0).any(-1).all()
+            (gradient,) = gradients(output[mask[:, 0]], inputs)
+            assert gradient[~real[:, 0]].eq(0).all(), "padding has a gradient"
+            assert gradient[real[:, 0]].ne(0).any(-1).all()
 
 
 @NORMS
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_padding_changes_nothing_real_in_a_decoder(norm: str, layout: str) -> None:
+def test_padding_does_not_change_real_tokens_in_a_decoder(norm: str, layout: str) -> None:
     model = decoder(norm)
     check_decoder_padding(model, layout)
-    goes_red(check_decoder_padding, lambda x, memory, mask, memory_mask: model(x, memory, mask), layout)
+    must_fail(check_decoder_padding, lambda x, memory, mask, memory_mask: model(x, memory, mask), layout)
     if layout == "left":  # on the right, the causal mask alone hides the target's padding
-        goes_red(
+        must_fail(
             check_decoder_padding, lambda x, m, mask, memory_mask: model(x, m, None, memory_mask), layout
         )
 
 
-def shapes_seen(model: nn.Module) -> dict[str, list[int]]:
-    """How many tokens pass each layer that works token by token; filled when the model runs."""
-    seen: dict[str, list[int]] = {}
+def count_tokens(model: nn.Module) -> dict[str, list[int]]:
+    """The number of tokens that each token-wise layer computes, recorded when the model runs."""
+    counts: dict[str, list[int]] = {}
     for name, part in model.named_modules():
         if isinstance(part, nn.Linear | nn.LayerNorm):
-            kept = seen[name] = []
-            part.register_forward_hook(lambda part, inputs, output, kept=kept: kept.append(len(inputs[0])))
-    return seen
+            of_layer = counts[name] = []
+            part.register_forward_hook(
+                lambda part, inputs, output, of_layer=of_layer: of_layer.append(len(inputs[0]))
+            )
+    return counts
 
 
 @NORMS
-def test_padding_is_not_computed_and_comes_out_as_zeros(norm: str) -> None:
+def test_padding_is_not_computed_and_its_output_is_zero(norm: str) -> None:
     mask, memory_mask = padding_mask([5, 2, 3]), padding_mask([4, 6, 7])
     x = torch.randn(B, T, D).masked_fill(~mask.transpose(1, 2), torch.nan)
     memory = torch.randn(B, S, D).masked_fill(~memory_mask.transpose(1, 2), torch.nan)
     for model, inputs in ((encoder(norm), (x, mask)), (decoder(norm), (x, memory, mask, memory_mask))):
-        seen = shapes_seen(model)
+        counts = count_tokens(model)
         output = model(*inputs)
         assert output[~mask[:, 0]].eq(0).all()
         assert output.isfinite().all()
-        for name, tokens in seen.items():
+        for name, tokens in counts.items():
             of_memory = "cross_attention.key" in name or "cross_attention.value" in name
-            assert tokens == [17 if of_memory else 10], f"{name} saw {tokens} tokens"
+            assert tokens == [17 if of_memory else 10], f"{name} computed {tokens} tokens"
 
 
-def test_a_caches_source_is_projected_without_its_padding() -> None:
+def test_the_source_of_a_cache_is_projected_without_its_padding() -> None:
     model, memory_mask = decoder().eval(), padding_mask([4, 6, 7])
     memory = torch.randn(B, S, D).masked_fill(~memory_mask.transpose(1, 2), torch.nan)
     with torch.no_grad():
@@ -125,7 +127,7 @@ def test_a_caches_source_is_projected_without_its_padding() -> None:
 
 
 @NORMS
-def test_one_mask_may_serve_the_whole_batch(norm: str) -> None:
+def test_one_mask_may_apply_to_the_whole_batch(norm: str) -> None:
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     mask, memory_mask = padding_mask([3], T), padding_mask([4], S)
     each, each_memory = mask.expand(B, 1, T), memory_mask.expand(B, 1, S)
@@ -143,14 +145,14 @@ def test_one_mask_may_serve_the_whole_batch(norm: str) -> None:
 
 @pytest.mark.parametrize("stack", [Encoder, Decoder])
 def test_dropout_and_activation_reach_every_block(stack: type) -> None:
-    model = stack(2, D, H, HIDDEN, dropout=0.25, activation="gelu", norm="pre")
+    model = stack(2, BlockConfig(D, H, HIDDEN, dropout=0.25, activation="gelu", norm="pre"))
     for block in model.blocks:
         assert block.self_attention.dropout == block.feedforward.dropout.p == 0.25
         assert block.feedforward.activation is F.gelu
         assert isinstance(block.self_residual, PreNorm)
 
 
-def test_a_mask_of_many_rows_is_no_padding() -> None:
+def test_a_mask_with_many_rows_is_not_a_padding_mask() -> None:
     model, x = encoder(), torch.randn(B, T, D)
     torch.testing.assert_close(model(x, causal_mask(T)), model(x, causal=True), **NEAR)
     mask = padding_mask([5, 2, 3])
@@ -178,7 +180,7 @@ def test_a_later_target_never_changes_an_earlier_output(norm: str, masking: str,
     check_causality(lambda x: model(x, memory, mask(x)))
     alone = encoder(norm).train(training)
     check_causality(lambda x: alone(x, mask(x), causal=True))
-    goes_red(check_causality, lambda x: alone(x, mask(x)))
+    must_fail(check_causality, lambda x: alone(x, mask(x)))
 
 
 # ---- one token at a time = all at once
@@ -200,17 +202,17 @@ def test_one_token_at_a_time_equals_all_at_once(norm: str, sizes: list[int]) -> 
     model = decoder(norm).eval()
     check_steps(model, model.step, sizes)
 
-    def forgetful(part: Tensor, cache) -> Tensor:
+    def without_cache(part: Tensor, cache) -> Tensor:
         cache.decoded = model.start(torch.randn(B, S, D), capacity=99).decoded
         return model.step(part, cache)
 
-    goes_red(check_steps, model, forgetful, sizes)
+    must_fail(check_steps, model, without_cache, sizes)
 
     def unmasked(part: Tensor, cache) -> Tensor:
         cache.memory_mask = None
         return model.step(part, cache)
 
-    goes_red(check_steps, model, unmasked, sizes)
+    must_fail(check_steps, model, unmasked, sizes)
 
 
 def check_reorder(model: Decoder, reorder, rows: list[int]) -> None:
@@ -227,7 +229,7 @@ def check_reorder(model: Decoder, reorder, rows: list[int]) -> None:
 
 
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [1]])
-def test_a_reordered_cache_goes_on_as_the_sequences_it_now_holds(rows: list[int]) -> None:
+def test_a_reordered_cache_continues_the_selected_sequences(rows: list[int]) -> None:
     model = decoder().eval()
     check_reorder(model, DecoderCache.reorder, rows)
 
@@ -236,12 +238,12 @@ def test_a_reordered_cache_goes_on_as_the_sequences_it_now_holds(rows: list[int]
         cache.reorder(index)
         cache.memory_mask = mask.repeat(2, 1, 1)[: len(index)]
 
-    goes_red(check_reorder, model, without_the_mask, rows)
+    must_fail(check_reorder, model, without_the_mask, rows)
 
-    def without_what_was_decoded(cache: DecoderCache, index: Tensor) -> None:
+    def without_decoded_positions(cache: DecoderCache, index: Tensor) -> None:
         cache.reorder(index.new_zeros(len(index)))
 
-    goes_red(check_reorder, model, without_what_was_decoded, rows)
+    must_fail(check_reorder, model, without_decoded_positions, rows)
 
 
 def test_the_source_is_projected_once() -> None:
@@ -256,13 +258,13 @@ def test_the_source_is_projected_once() -> None:
     assert len(calls) == len(model.blocks)
 
 
-def test_a_cache_of_another_decoder_is_refused() -> None:
-    cache = Decoder(3, D, H, HIDDEN).start(torch.randn(B, S, D), capacity=T)
+def test_a_cache_of_another_decoder_is_rejected() -> None:
+    cache = Decoder(3, BlockConfig(D, H, HIDDEN)).start(torch.randn(B, S, D), capacity=T)
     with pytest.raises(ValueError, match="cache is of 3 blocks; allowed: 2 blocks"):
         decoder().step(torch.randn(B, 1, D), cache)
 
 
-def test_another_batch_than_the_caches_is_refused_and_leaves_it_as_it_was() -> None:
+def test_another_batch_size_is_rejected_and_does_not_change_the_cache() -> None:
     model = decoder()
     cache = model.start(torch.randn(B, S, D), capacity=T)
     with pytest.raises(ValueError, match="x is a batch of 1; allowed: 3, as in the cache"):
@@ -270,7 +272,7 @@ def test_another_batch_than_the_caches_is_refused_and_leaves_it_as_it_was() -> N
     assert [kept.length for kept in cache.decoded] == [0, 0]
 
 
-# ---- the stacks as wholes
+# ---- whole stacks
 
 
 @NORMS
@@ -292,23 +294,23 @@ def test_stacks_equal_torchs(norm: str) -> None:
     torch.testing.assert_close(got[mask[:, 0]], expected[mask[:, 0]], **NEAR)
 
 
-def test_a_pre_norm_stack_ends_in_a_norm_and_a_post_norm_stack_needs_none() -> None:
+def test_a_pre_norm_stack_ends_with_a_norm_and_a_post_norm_stack_does_not() -> None:
     assert isinstance(encoder("pre").norm, nn.LayerNorm)
     assert isinstance(decoder("pre").norm, nn.LayerNorm)
     assert not list(encoder("post").norm.parameters())
 
 
-def test_encoder_and_decoder_need_not_be_equally_deep() -> None:
-    memory = Encoder(1, D, H, HIDDEN)(torch.randn(B, S, D))
-    assert Decoder(5, D, H, HIDDEN)(torch.randn(B, T, D), memory).shape == (B, T, D)
+def test_encoder_and_decoder_may_have_different_depths() -> None:
+    memory = Encoder(1, BlockConfig(D, H, HIDDEN))(torch.randn(B, S, D))
+    assert Decoder(5, BlockConfig(D, H, HIDDEN))(torch.randn(B, T, D), memory).shape == (B, T, D)
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    def born(seed: int) -> dict[str, Tensor]:
+    def initial(seed: int) -> dict[str, Tensor]:
         torch.manual_seed(seed)
         return nn.ModuleDict({"encoder": encoder(), "decoder": decoder()}).state_dict()
 
-    first, second, other = born(1), born(1), born(2)
+    first, second, other = initial(1), initial(1), initial(2)
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["encoder.blocks.0.self_attention.query.weight"],
                            other["encoder.blocks.0.self_attention.query.weight"])  # fmt: skip
@@ -324,7 +326,7 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Encoder(0, D, H, HIDDEN), "depth is 0; allowed: a whole number of at least 1"),
+        (lambda: Encoder(0, BlockConfig(D, H, HIDDEN)), "depth is 0; allowed: a whole number of at least 1"),
         (lambda: encoder()(torch.randn(B, T, D + 1)), r"x is of shape \(3, 5, 23\)"),
         (lambda: encoder()(torch.randn(B, T, D), padding_mask([4] * B)), r"mask is of shape \(3, 1, 4\)"),
         (lambda: encoder()(torch.randn(B, T, D), torch.ones(B, T)), "mask is of type torch.float32"),
@@ -347,6 +349,6 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
         ),
     ],
 )
-def test_wrong_arguments_are_refused_by_name(call, message: str) -> None:
+def test_invalid_arguments_raise_an_error_that_names_them(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,17 +1,17 @@
-"""What torch can do with a module beside calling it: compile, export, differentiate twice, map."""
+"""Transformations of a module by torch: compile, export, second derivatives, vmap."""
 
 from collections.abc import Callable
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, T, goes_red
+from support import HIDDEN, B, D, H, T, must_fail
 from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
-from limelight.nn import Encoder, padding_mask
+from limelight.nn import BlockConfig, Encoder, padding_mask
 from limelight.view import watch
 
-# Of torch, about itself.
+# Warnings of torch about itself.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
@@ -27,13 +27,14 @@ ALL_MASKS = pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS))
 
 def encoder(**options: float) -> Encoder:
     torch.manual_seed(2)
-    return Encoder(1, D, H, HIDDEN, activation="gelu", **options)
+    return Encoder(1, BlockConfig(D, H, HIDDEN, activation="gelu", **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @ALL_MASKS
 def test_a_compiled_encoder_has_the_same_values_and_gradients(mask: Tensor | None, dropout: float) -> None:
-    """By the part of torch.compile that refused; what its C++ compiler does is tried on the command line."""
+    """Without the C++ compiler of torch.compile, which is tested on the command line."""
     torch.compiler.reset()
     model = encoder(dropout=dropout).train(dropout > 0)
     compiled = torch.compile(model, backend="aot_eager")
@@ -68,8 +69,8 @@ def test_an_exported_encoder_has_the_same_values(mask: Tensor | None) -> None:
 
 
 @ALL_MASKS
-def test_watched_it_can_be_differentiated_twice_and_forwards(mask: Tensor | None) -> None:
-    small = Encoder(1, 4, 2, 3, activation="gelu").double()
+def test_a_watched_encoder_has_second_and_forward_mode_derivatives(mask: Tensor | None) -> None:
+    small = Encoder(1, BlockConfig(4, 2, 3, activation="gelu")).double()
     x = torch.randn(B, T, 4, dtype=torch.float64, requires_grad=True)
     with watch(small):
         assert gradcheck(lambda x: small(x, mask), x, check_forward_ad=True)
@@ -77,7 +78,7 @@ def test_watched_it_can_be_differentiated_twice_and_forwards(mask: Tensor | None
 
 
 @ALL_MASKS
-def test_watched_it_can_be_mapped(mask: Tensor | None) -> None:
+def test_a_watched_encoder_supports_vmap(mask: Tensor | None) -> None:
     model, several = encoder().eval(), torch.randn(2, B, T, D)
     with watch(model):
         mapped = torch.func.vmap(lambda x: model(x, mask))(several)
@@ -85,9 +86,9 @@ def test_watched_it_can_be_mapped(mask: Tensor | None) -> None:
         torch.testing.assert_close(one, model(x, mask), rtol=1e-5, atol=1e-5)
 
 
-def test_the_check_catches_a_second_derivative_that_is_missing() -> None:
+def test_the_check_catches_a_missing_second_derivative() -> None:
     def check() -> None:
         x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
         assert gradgradcheck(lambda x: x.detach() * x, x, raise_exception=False)
 
-    goes_red(check)
+    must_fail(check)

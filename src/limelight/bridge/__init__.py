@@ -1,4 +1,4 @@
-"""Other people's formats."""
+"""Conversion from and to other libraries."""
 
 from limelight.bridge.torch_attention import projections
 from limelight.bridge.torch_nn import from_torch, to_torch

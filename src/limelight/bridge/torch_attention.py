@@ -1,7 +1,7 @@
-"""torch.nn.MultiheadAttention: its projection matrices, and its weights in our module and back.
+"""torch.nn.MultiheadAttention: its projection matrices, and conversion from and to our module.
 
-`torch.nn` keeps the query, key and value projections in one `in_proj_weight` of shape (3D, D), one
-third each: `in_proj_weight[1]` is one row of the first, not "W_k".
+`torch.nn` stores the query, key and value projections in one `in_proj_weight` of shape (3D, D), one third
+each: `in_proj_weight[1]` is a row of W_q, not W_k.
 """
 
 from typing import Any
@@ -10,14 +10,15 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn import MultiHeadAttention
+from limelight.nn.tap import Role
 
 PROJECTIONS = ("query", "key", "value", "output")
 
 
 def projections(module: nn.MultiheadAttention | MultiHeadAttention) -> dict[str, Tensor]:
-    """The whole W_q, W_k, W_v and W_o, by "query", "key", "value", "output": x @ W.T projects x.
+    """The matrices W_q, W_k, W_v and W_o by the names "query", "key", "value", "output"; x @ W.T projects x.
 
-    They are the module's own memory: clone what is to be kept or changed.
+    They share memory with the module: clone them before you keep or change them.
     """
     if isinstance(module, MultiHeadAttention):
         weights = [getattr(module, name).weight for name in PROJECTIONS]
@@ -32,14 +33,20 @@ def projections(module: nn.MultiheadAttention | MultiHeadAttention) -> dict[str,
     return {name: weight.detach() for name, weight in zip(PROJECTIONS, weights, strict=True)}
 
 
-def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
+def attention_from_torch(theirs: nn.MultiheadAttention, role: Role = "self") -> MultiHeadAttention:
+    """Our module with a copy of the weights of torch.nn's module."""
     if theirs.kdim != theirs.vdim:
         raise wrong("module", f"made with kdim={theirs.kdim}, vdim={theirs.vdim}", "one width for both")
     if theirs.bias_k is not None or theirs.add_zero_attn:
         raise wrong("module", "made with add_bias_kv or add_zero_attn", "neither of them")
     bias = theirs.in_proj_bias is not None
     ours = MultiHeadAttention(
-        theirs.embed_dim, theirs.num_heads, memory_width=theirs.kdim, dropout=theirs.dropout, bias=bias
+        theirs.embed_dim,
+        theirs.num_heads,
+        memory_width=theirs.kdim,
+        dropout=theirs.dropout,
+        bias=bias,
+        role=role,
     )
     _copy(theirs, ours.to(theirs.out_proj.weight))
     owners = _owners(theirs)
@@ -49,6 +56,7 @@ def attention_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
 
 
 def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    """torch.nn's module with a copy of the weights of our module and `batch_first=True`."""
     theirs = nn.MultiheadAttention(
         ours.width,
         ours.heads,
@@ -59,16 +67,20 @@ def attention_to_torch(ours: MultiHeadAttention) -> nn.MultiheadAttention:
         batch_first=True,
     )
     _copy(ours, theirs.to(ours.output.weight))
-    learns = {name: parameter.requires_grad for name, parameter in _owners(ours).items()}
+    trainable = {name: parameter.requires_grad for name, parameter in _owners(ours).items()}
     for name, parameter in _owners(theirs).items():
-        parameter.requires_grad_(learns[name])
-    if learns != {name: parameter.requires_grad for name, parameter in _owners(theirs).items()}:
-        raise wrong("module", "frozen in part", "query, key and value alike, which torch.nn keeps in one")
+        parameter.requires_grad_(trainable[name])
+    if trainable != {name: parameter.requires_grad for name, parameter in _owners(theirs).items()}:
+        raise wrong(
+            "module",
+            "frozen in part",
+            "query, key and value frozen alike, because torch.nn stores them as one",
+        )
     return theirs
 
 
 def _owners(module: Any) -> dict[str, nn.Parameter]:
-    """By "query.weight", "query.bias" and so on, the parameter that each is, or is a third of."""
+    """By "query.weight", "query.bias" and so on, the parameter that it is, or is a third of."""
     if isinstance(module, MultiHeadAttention):
         return {
             f"{name}.{kind}": p
@@ -88,7 +100,7 @@ def _owners(module: Any) -> dict[str, nn.Parameter]:
 
 def _copy(source: Any, target: Any) -> None:
     for read in (projections, _biases):
-        for name, view in read(target).items():  # what is written into a view arrives
+        for name, view in read(target).items():  # a view: writing to it changes the parameter
             view.copy_(read(source)[name])
 
 

@@ -1,4 +1,4 @@
-"""torch.nn's Transformer layers and stacks as ours, and back."""
+"""Conversion of Transformer layers and stacks from and to torch.nn."""
 
 from copy import deepcopy
 from typing import Any, cast, overload
@@ -8,11 +8,12 @@ from torch import nn
 
 from limelight.bridge.torch_attention import attention_from_torch, attention_to_torch
 from limelight.errors import wrong
-from limelight.nn import Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention
+from limelight.nn import BlockConfig, Decoder, DecoderBlock, Encoder, EncoderBlock, MultiHeadAttention
 from limelight.nn.blocks import PostNorm, PreNorm
 from limelight.nn.feedforward import ACTIVATIONS
+from limelight.nn.tap import Role
 
-# Our name of a part -> torch.nn's.
+# Our name of a part -> its name in torch.nn.
 ENCODER_PARTS = {
     "self_attention": "self_attn",
     "self_residual.norm": "norm1",
@@ -43,23 +44,23 @@ def from_torch(module: nn.TransformerEncoder) -> Encoder: ...
 @overload
 def from_torch(module: nn.TransformerDecoder) -> Decoder: ...
 def from_torch(module: Any) -> Any:
-    """The same layer or stack from limelight.nn, with copied weights: batch first, and watchable.
+    """The same layer or stack from limelight.nn, with a copy of the weights; its attention can be watched.
 
-    A decoder of ours is always causal: torch.nn's gives the same with a causal `tgt_mask`.
+    It is batch first. Our decoder is always causal: torch.nn's gives the same with a causal `tgt_mask`.
     """
     ours: nn.Module
     match module:
         case nn.MultiheadAttention():
             ours = attention_from_torch(module)
         case nn.TransformerEncoderLayer():
-            ours = EncoderBlock(**_our_options(module))
+            ours = EncoderBlock(_our_config(module))
             _fill(ours, module, ENCODER_PARTS)
         case nn.TransformerDecoderLayer():
-            ours = DecoderBlock(**_our_options(module))
+            ours = DecoderBlock(_our_config(module))
             _fill(ours, module, DECODER_PARTS)
         case nn.TransformerEncoder() | nn.TransformerDecoder():
             stack = Encoder if isinstance(module, nn.TransformerEncoder) else Decoder
-            ours = stack(1, **_our_options(module.layers[0]))
+            ours = stack(1, _our_config(module.layers[0]))
             ours.blocks = nn.ModuleList(from_torch(layer) for layer in module.layers)
             ours.norm = nn.Identity() if module.norm is None else deepcopy(module.norm)
         case _:
@@ -86,10 +87,10 @@ def to_torch(module: Any) -> Any:
             theirs = attention_to_torch(module)
         case EncoderBlock():
             theirs = nn.TransformerEncoderLayer(**_their_options(module))
-            _fill(theirs, module, _turned(ENCODER_PARTS))
+            _fill(theirs, module, _inverted(ENCODER_PARTS))
         case DecoderBlock():
             theirs = nn.TransformerDecoderLayer(**_their_options(module))
-            _fill(theirs, module, _turned(DECODER_PARTS))
+            _fill(theirs, module, _inverted(DECODER_PARTS))
         case Encoder() | Decoder():
             theirs = _stack_to_torch(module)
         case _:
@@ -111,14 +112,14 @@ def _stack_to_torch(module: Any) -> nn.Module:
 
 
 def _fill(target: nn.Module, source: nn.Module, names: dict[str, str]) -> None:
-    """Put into `target` a copy of each part of `source`, attention converted on the way."""
+    """Replaces each part of `target` with a copy of that of `source`; attention is converted."""
     for target_name, source_name in names.items():
         part = source.get_submodule(source_name)
         if isinstance(part, nn.Dropout):
             cast(nn.Dropout, target.get_submodule(target_name)).p = part.p
             continue
         if isinstance(part, nn.MultiheadAttention):
-            part = from_torch(part)
+            part = attention_from_torch(part, _role(target, target_name))
         elif isinstance(part, MultiHeadAttention):
             part = to_torch(part)
         else:
@@ -126,24 +127,28 @@ def _fill(target: nn.Module, source: nn.Module, names: dict[str, str]) -> None:
         target.set_submodule(target_name, part)
 
 
-def _turned(names: dict[str, str]) -> dict[str, str]:
+def _role(block: nn.Module, name: str) -> Role:
+    return cast(MultiHeadAttention, block.get_submodule(name)).weights.role
+
+
+def _inverted(names: dict[str, str]) -> dict[str, str]:
     return {value: key for key, value in names.items()}
 
 
-def _our_options(layer: Any) -> dict[str, Any]:
-    """The arguments that make our block like torch.nn's layer."""
-    return {
-        "width": layer.linear1.in_features,
-        "heads": layer.self_attn.num_heads,
-        "hidden": layer.linear1.out_features,
-        "activation": _activation_name(layer.activation),
-        "dropout": layer.dropout.p,
-        "norm": "pre" if layer.norm_first else "post",
-    }
+def _our_config(layer: Any) -> BlockConfig:
+    """The settings of our block for a layer of torch.nn."""
+    return BlockConfig(
+        width=layer.linear1.in_features,
+        heads=layer.self_attn.num_heads,
+        hidden=layer.linear1.out_features,
+        activation=_activation_name(layer.activation),
+        norm="pre" if layer.norm_first else "post",
+        dropout=layer.dropout.p,
+    )
 
 
 def _their_options(block: EncoderBlock | DecoderBlock) -> dict[str, Any]:
-    """The arguments that make torch.nn's layer like our block."""
+    """The arguments of torch.nn's layer for our block."""
     if any(isinstance(part, PreNorm | PostNorm) and part.skip for part in block.children()):
         raise wrong("module", "made with stochastic depth", "none, which torch.nn does not have")
     return {

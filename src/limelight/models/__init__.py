@@ -1,1 +1,1 @@
-"""Whole networks, each beside its config."""
+"""Whole networks, each in one file with its config."""

@@ -1,23 +1,33 @@
-"""What the blocks of every Transformer are told."""
+"""Settings that all Transformer models share."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 from torch import nn
 
-from limelight.config import Config
-from limelight.nn import LearnedPositions, SinusoidalPositions
+from limelight.models.config import ModelConfig
+from limelight.nn import BlockConfig, LearnedPositions, SinusoidalPositions
 
 
-class BlocksConfig(Config):
-    width: int = Field(32, ge=1, le=65_536)
-    heads: int = Field(1, ge=1, le=65_536)
-    hidden: int = Field(64, ge=1, le=1_000_000)
-    activation: Literal["relu", "gelu"] = "relu"
-    norm: Literal["post", "pre"] = "post"
-    dropout: float = Field(0.0, ge=0, lt=1)
-    # Of attention weights and feed-forward units; as `dropout` unless named.
-    inner_dropout: float | None = Field(None, ge=0, lt=1)
+class BlockSettings(ModelConfig):
+    """The settings of the blocks of a Transformer model."""
+
+    width: int = Field(32, ge=1, le=65_536, description="model width: the size of the vector of a token")
+    heads: int = Field(1, ge=1, le=65_536, description="attention heads per layer; a divisor of width")
+    hidden: int = Field(64, ge=1, le=1_000_000, description="units of the feed-forward network")
+    activation: Literal["relu", "gelu"] = Field(
+        "relu", description="activation function of the feed-forward network"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "post", description="layer norm after each residual connection (post) or before each sub-layer (pre)"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout probability of the output of each sub-layer")
+    inner_dropout: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="dropout probability of attention weights and feed-forward units; by default as dropout",
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -26,13 +36,31 @@ class BlocksConfig(Config):
         return self
 
     @property
-    def of_blocks(self) -> dict[str, Any]:
-        """The arguments of an encoder or a decoder beside its depth."""
-        return {key: getattr(self, key) for key in BlocksConfig.model_fields}
+    def block_config(self) -> BlockConfig:
+        """The settings of one block, for an encoder or a decoder."""
+        return BlockConfig(
+            width=self.width,
+            heads=self.heads,
+            hidden=self.hidden,
+            activation=self.activation,
+            norm=self.norm,
+            dropout=self.dropout,
+            inner_dropout=self.inner_dropout,
+        )
+
+    def _block_words(self, positions: str) -> list[str]:
+        """The parts of a summary that all Transformers share."""
+        heads = f"{count(self.heads, 'head')} of width {self.width // self.heads}"
+        return [heads, f"{self.norm}-norm", f"{'no' if positions == 'none' else positions} positions"]
 
 
-def positions(kind: str, width: int, longest: int) -> nn.Module:
-    """`kind` is none, sinusoidal or learned, for sequences of up to `longest` items."""
+def build_positions(kind: str, width: int, longest: int) -> nn.Module:
+    """Positions of kind none, sinusoidal or learned, for sequences of at most `longest` items."""
     if kind == "none":
         return nn.Identity()
     return SinusoidalPositions(width) if kind == "sinusoidal" else LearnedPositions(width, longest)
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 layer", "2 layers"."""
+    return f"{number} {noun}{'s' * (number > 1)}"

@@ -3,7 +3,7 @@
 from typing import Literal, Self
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from limelight.models.encoder import EncoderConfig, SequenceEncoder, output_network
@@ -12,29 +12,43 @@ from limelight.nn import MultiHeadAttention, padding_mask
 
 
 class ClassifierConfig(EncoderConfig):
-    kind: Literal["classifier"] = "classifier"
-    pooling: Literal["mean", "max", "class-token", "attention"] = "mean"
+    """The settings of a classifier."""
+
+    kind: Literal["classifier"] = Field("classifier", description="the kind of model")
+    pooling: Literal["mean", "max", "class-token", "attention"] = Field(
+        "mean", description="how the items of a sequence become one vector"
+    )
 
     @model_validator(mode="after")
-    def _class_token_sees_all(self) -> Self:
+    def _class_token_attends_to_all(self) -> Self:
         if self.causal and self.pooling == "class-token":
             raise ValueError(
-                "pooling is 'class-token', which stands first; allowed with causal: mean, max, attention"
+                "pooling is 'class-token', which comes first; allowed with causal: mean, max, attention"
             )
         return self
 
+    @property
+    def summary(self) -> str:
+        """The model in one line: "classifier: 1 layer, 1 head of width 32, post-norm, ..., mean pooling"."""
+        return f"{self.kind}: {', '.join([*self._encoder_words(), f'{self.pooling} pooling'])}"
+
     def build(self, sizes: Sizes) -> "Classifier":
+        """A model with random weights."""
         return Classifier(self, sizes)
 
 
 class MeanPooling(nn.Module):
+    """The mean over the items of a sequence."""
+
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T, D), (B) -> (B, D)"""
-        # An encoder's output is zero beyond a sequence's end.
+        # The output of an encoder is zero beyond the end of a sequence.
         return x.mean(1) if lengths is None else x.sum(1) / lengths.unsqueeze(1)
 
 
 class MaxPooling(nn.Module):
+    """The maximum over the items of a sequence, for each feature."""
+
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T, D), (B) -> (B, D)"""
         if lengths is not None:
@@ -43,7 +57,7 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """One learned query asks the whole sequence (Lee et al. 2019, section 3.2)."""
+    """One learned query attends to the whole sequence (Lee et al. 2019, section 3.2)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -58,7 +72,7 @@ class AttentionPooling(nn.Module):
 
 
 class ClassToken(nn.Module):
-    """A learned item that stands first, sees everything, and is read out."""
+    """A learned first item, which attends to all items; its output represents the sequence."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -66,7 +80,10 @@ class ClassToken(nn.Module):
         nn.init.normal_(self.token)
 
     def prepend(self, x: Tensor) -> Tensor:
-        """(B, T, D) -> (B, 1 + T, D)"""
+        """(B, T, D) -> (B, 1 + T, D)
+
+        Adds the class token before the first item.
+        """
         return torch.cat((self.token.expand(len(x), -1, -1), x), 1)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -91,7 +108,10 @@ class Classifier(nn.Module):
         self.output = output_network(config.width, sizes.outputs, config.dropout)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) | (B, T, features), (B) -> (B, L)"""
+        """(B, T) | (B, T, features), (B) -> (B, L)
+
+        The logits of every sequence; `lengths` are those of the sequences without padding.
+        """
         x_BTD = self.encoder.embed(inputs)
         if isinstance(self.pooling, ClassToken):
             x_BTD = self.pooling.prepend(x_BTD)

@@ -1,27 +1,35 @@
-"""Tokens or vectors -> an encoded sequence: what every sequence model begins with."""
+"""Tokens or vectors -> an encoded sequence: the first part of every sequence model."""
 
 from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.models.blocks import BlocksConfig, positions
+from limelight.models.blocks import BlockSettings, build_positions, count
 from limelight.models.sizes import Sizes
 from limelight.nn import Dropout, Encoder, padding_mask
 
 
-class EncoderConfig(BlocksConfig):
-    depth: int = Field(1, ge=1, le=1_000)
-    positions: Literal["none", "sinusoidal", "learned"] = "sinusoidal"
-    causal: bool = False  # each item sees itself and what came before it, and nothing after
-    input_dropout: float = Field(0.0, ge=0, lt=1)
+class EncoderConfig(BlockSettings):
+    """The settings of a model with one encoder."""
+
+    depth: int = Field(1, ge=1, le=1_000, description="number of encoder blocks")
+    positions: Literal["none", "sinusoidal", "learned"] = Field(
+        "sinusoidal", description="positional encoding; without it, the model ignores the order of the items"
+    )
+    causal: bool = Field(False, description="whether an item may attend only to itself and earlier items")
+    input_dropout: float = Field(0.0, ge=0, lt=1, description="dropout probability of the inputs")
+
+    def _encoder_words(self) -> list[str]:
+        return [count(self.depth, "layer"), *self._block_words(self.positions)]
 
 
 class SequenceEncoder(nn.Module):
-    """Input network, positions, encoder. The input network is an embedding, or a projection of vectors."""
+    """Input network, positions, encoder. The input network is an embedding of tokens or a projection of
+    vectors."""
 
     def __init__(self, config: EncoderConfig, sizes: Sizes, extra: int = 0) -> None:
-        """`extra` is the number of items that a model adds to each sequence."""
+        """`extra` is the number of items that the model adds to each sequence."""
         super().__init__()
         width = config.width
         self.causal = config.causal
@@ -30,27 +38,36 @@ class SequenceEncoder(nn.Module):
             nn.Embedding(sizes.vocabulary, width) if sizes.vocabulary else nn.Linear(sizes.features, width)
         )
         self.dropout = Dropout(config.input_dropout)
-        self.positions = positions(config.positions, width, self.longest)
-        self.encoder = Encoder(config.depth, **config.of_blocks)
+        self.positions = build_positions(config.positions, width, self.longest)
+        self.encoder = Encoder(config.depth, config.block_config)
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """(B, T) | (B, T, features) -> (B, T, D)"""
+        """(B, T) | (B, T, features) -> (B, T, D)
+
+        The input network, without positions.
+        """
         if isinstance(self.input, nn.Embedding):
             return self.dropout(self.input(inputs))
         return self.input(self.dropout(inputs))
 
     def encode(self, embedded: Tensor, lengths: Tensor | None) -> Tensor:
-        """(B, T, D), (B) -> (B, T, D)"""
+        """(B, T, D), (B) -> (B, T, D)
+
+        Positions and encoder; the output is zero beyond the end of a sequence.
+        """
         mask = None if lengths is None else padding_mask(lengths, embedded.shape[1])
         return self.encoder(self.positions(embedded), mask, causal=self.causal)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) | (B, T, features), (B) -> (B, T, D)"""
+        """(B, T) | (B, T, features), (B) -> (B, T, D)
+
+        `embed`, then `encode`.
+        """
         return self.encode(self.embed(inputs), lengths)
 
 
 def output_network(width: int, outputs: int, dropout: float) -> nn.Sequential:
-    """(..., D) -> (..., L)"""
+    """(..., D) -> (..., L), as a module: linear, norm, ReLU, dropout, linear"""
     return nn.Sequential(
         nn.Linear(width, width),
         nn.LayerNorm(width),

@@ -1,7 +1,8 @@
-"""One prediction per item: the "Transformer predictor" of the courses."""
+"""One prediction per item of a sequence."""
 
 from typing import Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from limelight.models.encoder import EncoderConfig, SequenceEncoder, output_network
@@ -9,9 +10,17 @@ from limelight.models.sizes import Sizes
 
 
 class LabellerConfig(EncoderConfig):
-    kind: Literal["labeller"] = "labeller"
+    """The settings of a labeller."""
+
+    kind: Literal["labeller"] = Field("labeller", description="the kind of model")
+
+    @property
+    def summary(self) -> str:
+        """The model in one line: "labeller: 1 layer, 1 head of width 32, pre-norm, sinusoidal positions"."""
+        return f"{self.kind}: {', '.join(self._encoder_words())}"
 
     def build(self, sizes: Sizes) -> "Labeller":
+        """A model with random weights."""
         return Labeller(self, sizes)
 
 
@@ -24,5 +33,8 @@ class Labeller(nn.Module):
         self.output = output_network(config.width, sizes.outputs, config.dropout)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) | (B, T, features), (B) -> (B, T, L)"""
+        """(B, T) | (B, T, features), (B) -> (B, T, L)
+
+        The logits of every item; `lengths` are those of the sequences without padding.
+        """
         return self.output(self.encoder(inputs, lengths))

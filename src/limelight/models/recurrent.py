@@ -1,4 +1,4 @@
-"""A recurrent network that translates with additive attention: what attention was invented for."""
+"""A recurrent encoder–decoder with additive attention, the first use of attention in translation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,50 +8,64 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from limelight.config import Config
+from limelight.models.blocks import count
+from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
 from limelight.nn import AdditiveAttention, Dropout, Packing, padding_mask
 
 
-class RecurrentConfig(Config):
-    kind: Literal["recurrent"] = "recurrent"
-    width: int = Field(256, ge=1, le=65_536)
-    depth: int = Field(1, ge=1, le=100)
-    embedding: int = Field(256, ge=1, le=65_536)
-    bidirectional: bool = True
-    dropout: float = Field(0.0, ge=0, lt=1)
+class RecurrentConfig(ModelConfig):
+    """The settings of a recurrent encoder–decoder."""
+
+    kind: Literal["recurrent"] = Field("recurrent", description="the kind of model")
+    width: int = Field(256, ge=1, le=65_536, description="width of the GRU states and of the attention")
+    depth: int = Field(1, ge=1, le=100, description="GRU layers of the encoder and of the decoder")
+    embedding: int = Field(256, ge=1, le=65_536, description="width of the token embeddings")
+    bidirectional: bool = Field(True, description="whether the encoder reads the source in both directions")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout probability of embeddings, between layers and before the output"
+    )
+
+    @property
+    def summary(self) -> str:
+        """The model in one line: "recurrent: 1 layer, width 256, both directions, additive attention"."""
+        directions = "both directions" if self.bidirectional else "one direction"
+        parts = [count(self.depth, "layer"), f"width {self.width}", directions, "additive attention"]
+        return f"{self.kind}: {', '.join(parts)}"
 
     def build(self, sizes: Sizes) -> "Recurrent":
+        """A model with random weights."""
         return Recurrent(self, sizes)
 
 
 @dataclass
 class RecurrentState:
-    """All that the decoder needs beside the next token."""
+    """The state of the decoder between two steps."""
 
-    memory: Tensor  # (B, S, M)
-    keys: Tensor  # (B, S, A), projected once
-    mask: Tensor | None  # (B, 1, S)
-    hidden: Tensor  # (depth, B, D)
+    memory: Tensor  # (B, S, M), the encoder output
+    keys: Tensor  # (B, S, A), the projected memory
+    mask: Tensor | None  # (B, 1, S), the padding mask of the memory
+    gru: Tensor  # (Z, B, D), the state of each GRU layer
 
     def reorder(self, index: Tensor, *, sources: bool = True) -> None:
-        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave.
+        """Keeps the sequences with the indices `index` (R), in that order: surviving beams, unfinished ones.
 
-        Without `sources`, each goes on with the source that its row had.
+        Without `sources`, each row keeps its present source, like beams of one sentence.
         """
         if sources:
             self.memory, self.keys = self.memory.index_select(0, index), self.keys.index_select(0, index)
             self.mask = None if self.mask is None else self.mask.index_select(0, index)
-        self.hidden = self.hidden.index_select(1, index)
+        self.gru = self.gru.index_select(1, index)
 
 
 class Recurrent(nn.Module):
-    """A GRU reads the source; a second one writes, looking back at every step (Bahdanau et al. 2015).
+    """A GRU encoder, and a GRU decoder that attends to the source at every step (Bahdanau et al. 2015).
 
-    The query is the decoder's last hidden state; what it finds goes in with the embedding.
+    The query is the previous state of the last decoder layer. The decoder reads the embedding of the token
+    and the context, which is the result of the attention.
     """
 
-    longest: int | None = None  # it reads and writes any length
+    longest: int | None = None  # the maximum length of a sequence; None: any length
 
     def __init__(self, config: RecurrentConfig, sizes: Sizes) -> None:
         super().__init__()
@@ -81,55 +95,62 @@ class Recurrent(nn.Module):
     ) -> Tensor:
         """(B, S), (B, T), (B), (B) -> (N, V)
 
-        What may follow each real token of the target; the tokens of one sentence after those of another.
-        Without `logits`, (N, E): what `output` would make them of.
+        The logits of the token after each real target token, sentence by sentence. Without `logits`, the
+        (N, E) inputs of the output layer.
         """
         state = self.start(source, lengths)
         embedded_BTE = self.dropout(self.target_embedding(target))
-        seen = [self._look(embedded_B1E, state) for embedded_B1E in embedded_BTE.split(1, 1)]
-        found = torch.cat((torch.cat(seen, 1), embedded_BTE), -1)
+        steps = [self._decode_step(embedded_B1E, state) for embedded_B1E in embedded_BTE.split(1, 1)]
+        features = torch.cat((torch.cat(steps, 1), embedded_BTE), -1)
         if target_lengths is None:
-            found = found.flatten(0, 1)
+            features = features.flatten(0, 1)
         else:
-            found = Packing(padding_mask(target_lengths, target.shape[1])).take(found)
-        x_NE = self._think(found)
+            features = Packing(padding_mask(target_lengths, target.shape[1])).take(features)
+        x_NE = self._combine(features)
         return self.output(x_NE) if logits else x_NE
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int = 0) -> RecurrentState:
-        """(B, S), (B) -> what stands before the first token; it has room for any number of them"""
+        """(B, S), (B) -> the state before the first token
+
+        Encodes the source. `capacity` has no effect: the size of the state does not depend on the length.
+        """
         embedded_BSE = self.dropout(self.source_embedding(source))
         if lengths is None:
-            memory_BSM, last = self.encoder(embedded_BSE)
+            memory_BSM, final = self.encoder(embedded_BSE)
             mask = None
         else:
             packed = pack_padded_sequence(embedded_BSE, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            outputs, last = self.encoder(packed)
+            outputs, final = self.encoder(packed)
             memory_BSM, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
             mask = padding_mask(lengths, source.shape[1])
-        # Of each layer the last state, of both directions where there are two.
-        last_LBM = last.unflatten(0, (self.decoder.num_layers, -1)).transpose(1, 2).flatten(2)
-        hidden_LBD = torch.tanh(self.bridge(last_LBM))
-        return RecurrentState(memory_BSM, self.attention.project(memory_BSM), mask, hidden_LBD)
+        # The final state of each layer; those of the two directions are concatenated.
+        final_ZBM = final.unflatten(0, (self.decoder.num_layers, -1)).transpose(1, 2).flatten(2)
+        state_ZBD = torch.tanh(self.bridge(final_ZBM))
+        return RecurrentState(memory_BSM, self.attention.project(memory_BSM), mask, state_ZBD)
 
     def step(self, tokens: Tensor, state: RecurrentState) -> Tensor:
         """(B) -> (B, V)
 
-        What may follow the next token of each target; the state has then seen that token too.
+        The logits of the token after `tokens`; updates the state.
         """
         embedded_B1E = self.dropout(self.target_embedding(tokens)).unsqueeze(1)
-        seen = self._look(embedded_B1E, state)
-        return self.output(self._think(torch.cat((seen, embedded_B1E), -1).squeeze(1)))
+        step = self._decode_step(embedded_B1E, state)
+        return self.output(self._combine(torch.cat((step, embedded_B1E), -1).squeeze(1)))
 
-    def writer(self) -> "Recurrent":
+    def generator(self) -> "Recurrent":
+        """The model itself, which already generates step by step."""
         return self
 
-    def _look(self, embedded: Tensor, state: RecurrentState) -> Tensor:
-        """(B, 1, E) -> (B, 1, D + M), the hidden state and the context; moves the state on by one token"""
-        query_B1D = state.hidden[-1].unsqueeze(1)
-        context_B1M = self.attention(query_B1D, state.memory, state.mask, keys=state.keys)
-        hidden_B1D, state.hidden = self.decoder(torch.cat((embedded, context_B1M), -1), state.hidden)
-        return torch.cat((hidden_B1D, context_B1M), -1)
+    def _decode_step(self, embedded: Tensor, state: RecurrentState) -> Tensor:
+        """(B, 1, E) -> (B, 1, D + M)
 
-    def _think(self, found: Tensor) -> Tensor:
+        The decoder output and the context for one token; updates the state.
+        """
+        query_B1D = state.gru[-1].unsqueeze(1)
+        context_B1M = self.attention(query_B1D, state.memory, state.mask, keys=state.keys)
+        output_B1D, state.gru = self.decoder(torch.cat((embedded, context_B1M), -1), state.gru)
+        return torch.cat((output_B1D, context_B1M), -1)
+
+    def _combine(self, features: Tensor) -> Tensor:
         """(..., D + M + E) -> (..., E)"""
-        return self.dropout(torch.tanh(self.mixture(found)))
+        return self.dropout(torch.tanh(self.mixture(features)))

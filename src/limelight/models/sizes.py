@@ -1,15 +1,18 @@
-"""What the data tells a model."""
+"""Data-dependent model dimensions."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Items are tokens of a vocabulary, vectors of features, or images: what they are not is 0."""
+    """The dimensions of a model that depend on its data.
 
-    outputs: int
+    Inputs are tokens of a vocabulary, vectors of features, or images; the sizes of the other kinds are 0.
+    """
+
+    outputs: int  # classes, numbers per prediction, or tokens of the target vocabulary
     vocabulary: int = 0
     features: int = 0
-    longest: int = 0  # of the sequences that were seen
-    shared: bool = False  # whether inputs and outputs are tokens of one vocabulary
+    longest: int = 0  # the length of the longest sequence in the data
+    shared: bool = False  # whether inputs and outputs are tokens of the same vocabulary
     image: tuple[int, int, int] = (0, 0, 0)  # channels, rows, columns

@@ -1,4 +1,4 @@
-"""Encoder and decoder: a sequence of tokens into another one."""
+"""Encoder and decoder: from one sequence of tokens to another."""
 
 import math
 from typing import Literal
@@ -8,29 +8,42 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.models.blocks import BlocksConfig, positions
+from limelight.models.blocks import BlockSettings, build_positions
 from limelight.models.sizes import Sizes
 from limelight.nn import (
     Decoder,
     DecoderCache,
     Dropout,
     Encoder,
-    LeanCache,
-    LeanDecoder,
+    FastCache,
+    FastDecoder,
     Packing,
     padding_mask,
 )
 
 
-class TransformerConfig(BlocksConfig):
-    kind: Literal["transformer"] = "transformer"
-    encoder_depth: int = Field(2, ge=1, le=1_000)
-    decoder_depth: int = Field(2, ge=1, le=1_000)
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    # What shares one matrix: nothing, the decoder's embedding and the output layer, or the encoder's too.
-    tied: Literal["nothing", "output", "all"] = "nothing"
+class TransformerConfig(BlockSettings):
+    """The settings of an encoder–decoder Transformer."""
+
+    kind: Literal["transformer"] = Field("transformer", description="the kind of model")
+    encoder_depth: int = Field(2, ge=1, le=1_000, description="number of encoder blocks")
+    decoder_depth: int = Field(2, ge=1, le=1_000, description="number of decoder blocks")
+    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
+    tied: Literal["nothing", "output", "all"] = Field(
+        "nothing",
+        description="layers that share one matrix: nothing; output: target embedding and output layer; "
+        "all: source embedding, too, which needs a shared vocabulary",
+    )
+
+    @property
+    def summary(self) -> str:
+        """The model in one line: "transformer: 2 + 2 layers, 4 heads of width 16, post-norm, ..."."""
+        layers = f"{self.encoder_depth} + {self.decoder_depth} layers"
+        tied = {"nothing": [], "output": ["tied output"], "all": ["tied embeddings"]}[self.tied]
+        return f"{self.kind}: {', '.join([layers, *self._block_words(self.positions), *tied])}"
 
     def build(self, sizes: Sizes) -> "Transformer":
+        """A model with random weights."""
         if self.tied == "all" and not sizes.shared:
             raise wrong("model.tied", "'all'", "'output' or 'nothing', unless task.vocabulary.shared is true")
         return Transformer(self, sizes)
@@ -42,19 +55,18 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
         super().__init__()
         width = config.width
-        self.longest: int | None = (
-            sizes.longest if config.positions == "learned" else None
-        )  # None: any length
+        # The maximum length of a sequence; None: any length.
+        self.longest: int | None = sizes.longest if config.positions == "learned" else None
         self.target_embedding = _embedding(sizes.outputs, width)
         self.source_embedding = (
             self.target_embedding if config.tied == "all" else _embedding(sizes.vocabulary, width)
         )
         self.scale = math.sqrt(width)
-        self.source_positions = positions(config.positions, width, sizes.longest)
-        self.target_positions = positions(config.positions, width, sizes.longest)
+        self.source_positions = build_positions(config.positions, width, sizes.longest)
+        self.target_positions = build_positions(config.positions, width, sizes.longest)
         self.dropout = Dropout(config.dropout)
-        self.encoder = Encoder(config.encoder_depth, **config.of_blocks)
-        self.decoder = Decoder(config.decoder_depth, **config.of_blocks)
+        self.encoder = Encoder(config.encoder_depth, config.block_config)
+        self.decoder = Decoder(config.decoder_depth, config.block_config)
         self.output = nn.Linear(width, sizes.outputs, bias=config.tied == "nothing")
         if config.tied != "nothing":
             self.output.weight = self.target_embedding.weight
@@ -70,42 +82,45 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """(B, S), (B, T), (B), (B) -> (N, V)
 
-        What may follow each real token of the target; the tokens of one sentence after those of another.
-        Without `logits`, (N, D): what `output` would make them of.
+        The logits of the token after each real target token, sentence by sentence. Without `logits`, the
+        (N, D) inputs of the output layer.
         """
         memory_packing, packing = _packing(source, lengths), _packing(target, target_lengths)
-        memory_ND = self._encode(source, memory_packing)
+        memory_ND = self._encode_packed(source, memory_packing)
         x_ND = self._embed(self.target_embedding, self.target_positions, target, packing)
         x_ND = self.decoder(x_ND, memory_ND, packing=packing, memory_packing=memory_packing)
         return self.output(x_ND) if logits else x_ND
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> DecoderCache:
-        """(B, S), (B) -> a cache with room for `capacity` target positions"""
-        return self.decoder.start(*self.read(source, lengths), capacity=capacity)
+        """(B, S), (B) -> a cache for `capacity` target positions
 
-    def read(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        Encodes the source.
+        """
+        return self.decoder.start(*self.encode(source, lengths), capacity=capacity)
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(B, S), (B) -> (B, S, D), (B, 1, S)
 
-        The encoded source, and which of it is real.
+        The encoder output and its padding mask; None without lengths.
         """
         packing = _packing(source, lengths)
-        memory_BSD = packing.pad(self._encode(source, packing))
+        memory_BSD = packing.pad(self._encode_packed(source, packing))
         return memory_BSD, None if lengths is None else packing.mask
 
     def step(self, tokens: Tensor, state: DecoderCache) -> Tensor:
         """(B) -> (B, V)
 
-        What may follow the next token of each target; the state then holds that token too.
+        The logits of the token after `tokens`, which are added to the state.
         """
         x_B1D = self.target_embedding(tokens).unsqueeze(1) * self.scale
         x_B1D = self.dropout(self.target_positions(x_B1D, state.length))
         return self.output(self.decoder.step(x_B1D, state).squeeze(1))
 
-    def writer(self) -> "TransformerWriter":
-        """The same for writing: as the weights are now, and faster."""
-        return TransformerWriter(self)
+    def generator(self) -> "TransformerGenerator":
+        """A faster `start` and `step` for generation, with a copy of the present weights."""
+        return TransformerGenerator(self)
 
-    def _encode(self, source: Tensor, packing: Packing) -> Tensor:
+    def _encode_packed(self, source: Tensor, packing: Packing) -> Tensor:
         """(B, S) -> (N, D)"""
         x_ND = self._embed(self.source_embedding, self.source_positions, source, packing)
         return self.encoder(x_ND, packing=packing)
@@ -117,24 +132,30 @@ class Transformer(nn.Module):
         return self.dropout(packing.take(positions(embedding(tokens) * self.scale)))
 
 
-class TransformerWriter:
-    """`start` and `step` of a Transformer whose weights stay as they are."""
+class TransformerGenerator:
+    """`start` and `step` of a Transformer for generation; its weights must not change meanwhile."""
 
     @torch.no_grad()
     def __init__(self, model: Transformer) -> None:
         self.model, self.longest = model, model.longest
-        self.decoder = LeanDecoder(model.decoder)
+        self.decoder = FastDecoder(model.decoder)
         self.embedding, self.matrix = model.target_embedding.weight, model.output.weight.t().contiguous()
         self.bias = model.output.bias
 
     @torch.no_grad()
-    def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> LeanCache:
-        """(B, S), (B) -> a cache with room for `capacity` target positions"""
-        return self.decoder.start(*self.model.read(source, lengths), capacity=capacity)
+    def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> FastCache:
+        """(B, S), (B) -> a cache for `capacity` target positions
+
+        Encodes the source.
+        """
+        return self.decoder.start(*self.model.encode(source, lengths), capacity=capacity)
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: LeanCache) -> Tensor:
-        """(B) -> (B, V)"""
+    def step(self, tokens: Tensor, state: FastCache) -> Tensor:
+        """(B) -> (B, V)
+
+        The logits of the token after `tokens`, which are added to the state.
+        """
         x_B1D = (self.embedding.index_select(0, tokens) * self.model.scale).unsqueeze(1)
         x_BD = self.model.target_positions(x_B1D, state.length).squeeze(1)
         x_BD = self.decoder.step(x_BD, state)
@@ -142,7 +163,7 @@ class TransformerWriter:
 
 
 def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing:
-    """Of (B, T) tokens; without lengths, all are real."""
+    """The packing of (B, T) tokens; without lengths, all tokens are real."""
     if lengths is None:
         lengths = torch.full(tokens.shape[:1], tokens.shape[1], device=tokens.device)
     return Packing(padding_mask(lengths, tokens.shape[1]))
@@ -150,5 +171,5 @@ def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing:
 
 def _embedding(size: int, width: int) -> nn.Embedding:
     embedding = nn.Embedding(size, width)
-    nn.init.normal_(embedding.weight, std=width**-0.5)  # × √D, they are as large as positions
+    nn.init.normal_(embedding.weight, std=width**-0.5)  # multiplied by √D, their variance is 1
     return embedding

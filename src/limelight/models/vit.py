@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.models.blocks import BlocksConfig
+from limelight.models.blocks import BlockSettings, count
 from limelight.models.sizes import Sizes
 from limelight.nn import (
     Dropout,
@@ -20,19 +20,45 @@ from limelight.nn import (
 )
 
 
-class ViTConfig(BlocksConfig):
-    kind: Literal["vit"] = "vit"
-    patch: int = Field(4, ge=1, le=1_000)  # pixels a side
-    depth: int = Field(6, ge=1, le=1_000)
-    activation: Literal["relu", "gelu"] = "gelu"
-    norm: Literal["post", "pre"] = "pre"
-    positions: Literal["learned", "sinusoidal"] = "learned"
-    pooling: Literal["class-token", "mean"] = "class-token"
-    init: Literal["xavier", "mimetic"] = "xavier"  # of attention; mimetic: see `begin_mimetic`
-    patch_dropout: float = Field(0.0, ge=0, lt=1)  # the share of the patches that training does not see
-    stochastic_depth: float = Field(0.0, ge=0, lt=1)  # of the last block; less before it, none in the first
+class ViTConfig(BlockSettings):
+    """The settings of a Vision Transformer."""
+
+    kind: Literal["vit"] = Field("vit", description="the kind of model")
+    patch: int = Field(4, ge=1, le=1_000, description="side of a square patch in pixels")
+    depth: int = Field(6, ge=1, le=1_000, description="number of encoder blocks")
+    activation: Literal["relu", "gelu"] = Field(
+        "gelu", description="activation function of the feed-forward network"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "pre", description="layer norm after each residual connection (post) or before each sub-layer (pre)"
+    )
+    positions: Literal["learned", "sinusoidal"] = Field("learned", description="positional encoding")
+    pooling: Literal["class-token", "mean"] = Field(
+        "class-token", description="how the patches of an image become one vector"
+    )
+    init: Literal["xavier", "mimetic"] = Field(
+        "xavier",
+        description="initialisation of attention: Xavier, or mimetic, which imitates trained vision models",
+    )
+    patch_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of the patches of each image that is left out in training"
+    )
+    stochastic_depth: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the examples that skip the last block in training; "
+        "it decreases linearly to 0 in the first block",
+    )
+
+    @property
+    def summary(self) -> str:
+        """The model in one line: "vit: 6 layers, 4 heads of width 16, pre-norm, learned positions, ..."."""
+        parts = [count(self.depth, "layer"), *self._block_words(self.positions), f"{self.pooling} pooling"]
+        return f"{self.kind}: {', '.join(parts)}"
 
     def build(self, sizes: Sizes) -> "ViT":
+        """A model with random weights."""
         _, rows, columns = sizes.image
         if rows % self.patch or columns % self.patch:
             raise wrong("model.patch", self.patch, f"a divisor of the images' {rows} × {columns} pixels")
@@ -40,30 +66,33 @@ class ViTConfig(BlocksConfig):
 
 
 @torch.no_grad()
-def begin_mimetic(attention: MultiHeadAttention) -> None:
-    """Weights as trained vision models tend to have them (Trockman and Kolter 2023).
+def mimetic_initialisation(attention: MultiHeadAttention) -> None:
+    """Initialises weights that resemble those of trained vision models (Trockman and Kolter 2023).
 
-    W_q·W_k of each head is near the identity, so that tokens look at those like them, and W_v·W_o near its
-    negative: what such models learn first, they need not learn.
+    W_q·W_k of each head is near the identity, so that tokens attend to similar tokens; W_v·W_o is near the
+    negative identity. Training need not learn these patterns first.
     """
     width, size = attention.width, attention.width // attention.heads
-    near = torch.eye(width)
+    identity = torch.eye(width)
     for query_KD, key_KD in zip(
         attention.query.weight.split(size), attention.key.weight.split(size), strict=True
     ):
-        left_DK, right_KD = _factors(0.7 * torch.randn(width, width) / width**0.5 + 0.7 * near, size)
+        left_DK, right_KD = _factors(0.7 * torch.randn(width, width) / width**0.5 + 0.7 * identity, size)
         query_KD.copy_(left_DK.T)
         key_KD.copy_(right_KD)
-    left_DD, right_DD = _factors(0.4 * torch.randn(width, width) / width**0.5 - 0.4 * near, width)
+    left_DD, right_DD = _factors(0.4 * torch.randn(width, width) / width**0.5 - 0.4 * identity, width)
     attention.value.weight.copy_(left_DD.T)
     attention.output.weight.copy_(right_DD.T)
 
 
 def _factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """(D, D) -> (D, R), (R, D), whose product is the nearest of that rank, both equally large"""
-    left, sizes, right = torch.linalg.svd(matrix)
-    root_R = sizes[:rank].sqrt()
-    return left[:, :rank] * root_R, root_R.unsqueeze(1) * right[:rank]
+    """(D, D) -> (D, K), (K, D)
+
+    Two factors with the same singular values; their product is the best approximation of rank K.
+    """
+    left_DD, values_D, right_DD = torch.linalg.svd(matrix)
+    root_K = values_D[:rank].sqrt()
+    return left_DD[:, :rank] * root_K, root_K.unsqueeze(1) * right_DD[:rank]
 
 
 class ViT(nn.Module):
@@ -81,39 +110,42 @@ class ViT(nn.Module):
             nn.Parameter(torch.randn(1, 1, width) * 0.02) if config.pooling == "class-token" else None
         )
         self.dropout = Dropout(config.dropout)
-        self.encoder = Encoder(config.depth, **config.of_blocks)
+        self.encoder = Encoder(config.depth, config.block_config)
         for number, block in enumerate(self._blocks):
             share = config.stochastic_depth * number / max(1, config.depth - 1)
             block.self_residual.skip = block.feedforward_residual.skip = share
             if config.init == "mimetic":
-                begin_mimetic(block.self_attention)
+                mimetic_initialisation(block.self_attention)
         self.output = nn.Linear(width, sizes.outputs)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, C, Y, X) -> (B, L)"""
+        """(B, C, Y, X) -> (B, L)
+
+        The logits of every image.
+        """
         rows, columns = (size // self.patch for size in images.shape[2:])
         x_BPD = self.positions(self.patches(images), rows, columns)
         if self.training and self.patch_dropout:
-            x_BPD = self._some(x_BPD)
+            x_BPD = self._drop_patches(x_BPD)
         if self.class_token is None:
             return self.output(self.encoder(self.dropout(x_BPD)).mean(1))
         x_BTD = torch.cat((self.class_token.expand(len(x_BPD), -1, -1), x_BPD), 1)
-        return self.output(self.encoder(self.dropout(x_BTD), first=self._read)[:, 0])
+        return self.output(self.encoder(self.dropout(x_BTD), first=self._first)[:, 0])
 
     @property
     def _blocks(self) -> Iterable[EncoderBlock]:
         return cast(Iterable[EncoderBlock], self.encoder.blocks)
 
     @property
-    def _read(self) -> int | None:
-        """The output layer reads the class token alone; who watches wants to see the others look, too."""
+    def _first(self) -> int | None:
+        """The positions that the last block computes: only the class token, but all if somebody watches."""
         watched = any(block.self_attention.weights.watched for block in self._blocks)
         return None if watched else 1
 
-    def _some(self, x: Tensor) -> Tensor:
+    def _drop_patches(self, x: Tensor) -> Tensor:
         """(B, P, D) -> (B, p, D)
 
-        Of each image other patches, as many of all.
+        A random subset of the patches of each image, of the same size for all images.
         """
         count = max(1, round(x.shape[1] * (1 - self.patch_dropout)))
         kept_Bp = torch.rand(x.shape[:2], device=x.device).topk(count).indices

@@ -1,20 +1,22 @@
-"""The parts of a Transformer: tensors in, tensors out, nothing else.
+"""The parts of a Transformer: modules and functions from tensors to tensors.
 
-A local tensor's name ends in its axes, one letter each:
+The name of a local tensor ends in its axes, one letter each:
 
     B  batch                            D  model width
     T  query (target) positions         H  heads
     S  key (source) positions           K  width of one head (of a key)
     N  real tokens of a packed batch    F  feed-forward width
+    U  real tokens of a packed memory   E  width of an embedding that is not D
     V  vocabulary                       P  patches
     L  classes (labels)                 C, Y, X  image channels, rows, columns
-    M  width of the memory              Q  width of a query that is not the model's
+    M  width of the memory              Q  width of a query that is not D
     A  width of additive attention      W  width of a value
-    R  rows kept of a batch             a small letter: a piece of that axis
+    R  rows selected from a batch       G  batch × heads, as one axis
+    Z  layers                           a lower-case letter: a part of that axis
 
-The first line of a tensor function's docstring is its arrow line: `(B, T, D) -> (B, T, D)` says what
-goes in and what comes out, `B|1` that an axis may be 1, `...` any leading axes. Batch first, always;
-masks are boolean and True means "may attend".
+The first line of a tensor function's docstring is its arrow line: `(B, T, D) -> (B, T, D)` gives the shapes
+of its inputs and outputs. `B|1` is an axis that may be 1; `...` stands for any leading axes. The batch is
+always the first axis. Masks are boolean, and True means "may attend".
 """
 
 from limelight.nn.additive import AdditiveAttention
@@ -28,12 +30,12 @@ from limelight.nn.attention import (
     pool,
     scaled_dot,
 )
-from limelight.nn.blocks import DecoderBlock, EncoderBlock
+from limelight.nn.blocks import BlockConfig, DecoderBlock, EncoderBlock
 from limelight.nn.cache import Cache, DecoderCache, KeyValues
 from limelight.nn.dropout import Dropout, dropout
 from limelight.nn.feedforward import FeedForward
 from limelight.nn.kernels.cross_entropy import cross_entropy
-from limelight.nn.kernels.fast_decoder import LeanCache, LeanDecoder
+from limelight.nn.kernels.fast_decoder import FastCache, FastDecoder
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import causal_mask, padding_mask
 from limelight.nn.multihead import MultiHeadAttention
@@ -44,6 +46,7 @@ from limelight.nn.tap import Tap
 
 __all__ = [
     "AdditiveAttention",
+    "BlockConfig",
     "Cache",
     "Decoder",
     "DecoderBlock",
@@ -51,11 +54,11 @@ __all__ = [
     "Dropout",
     "Encoder",
     "EncoderBlock",
+    "FastCache",
+    "FastDecoder",
     "FeedForward",
     "GridPositions",
     "KeyValues",
-    "LeanCache",
-    "LeanDecoder",
     "LearnedPositions",
     "MultiHeadAttention",
     "Packing",

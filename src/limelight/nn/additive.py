@@ -1,4 +1,4 @@
-"""Additive attention, the way the first neural translators looked at their source."""
+"""Additive attention, as in the first neural translation models with attention."""
 
 from torch import Tensor, nn
 
@@ -10,7 +10,7 @@ from limelight.nn.validation import check_axes, check_batch, check_mask, check_s
 
 
 class AdditiveAttention(nn.Module):
-    """The mean of the memory weighted by softmax(vᵀ tanh(W_q q + W_m m)) (Bahdanau et al. 2015)."""
+    """The mean of the memory, weighted by softmax(vᵀ tanh(W_q q + W_m m)) (Bahdanau et al. 2015)."""
 
     def __init__(self, query_width: int, memory_width: int, width: int) -> None:
         super().__init__()
@@ -32,9 +32,9 @@ class AdditiveAttention(nn.Module):
     ) -> Tensor:
         """(B, T, Q), (B, S, M), (B|1, T|1, S) -> (B, T, M)
 
-        `keys` is what `project` made of the memory: a decoder that asks again at every step passes
-        it back instead of paying for it each time. Then the memory must be finite, also where it is
-        hidden; without `keys`, what stands there has no effect.
+        `keys` is the result of `project(memory)`, so that a decoder computes it once and not at every step.
+        With `keys`, the memory must be finite, also at masked positions; without `keys`, the values at masked
+        positions have no effect.
         """
         check_axes("queries", queries, "(B, T, Q)", self.query_width)
         check_axes("memory", memory, "(B, S, M)", self.memory_width)
@@ -44,17 +44,25 @@ class AdditiveAttention(nn.Module):
         memory = hide_not_finite(memory, mask) if keys is None else memory
         keys_BSA = self.project(memory) if keys is None else keys
         if keys_BSA.shape != (*memory.shape[:2], self.width):
-            raise wrong("keys", f"of shape {tuple(keys_BSA.shape)}", "what `project` made of this memory")
+            raise wrong(
+                "keys", f"of shape {tuple(keys_BSA.shape)}", "the result of `project` for this memory"
+            )
         weights_BTS = masked_softmax(self.score(queries, keys_BSA), mask)
         if self.weights.watched:
             self.weights(weights_BTS.unsqueeze(1))  # one head
         return weights_BTS @ memory
 
     def project(self, memory: Tensor) -> Tensor:
-        """(B, S, M) -> (B, S, A)"""
+        """(B, S, M) -> (B, S, A)
+
+        The keys of a memory, W_m m.
+        """
         check_axes("memory", memory, "(B, S, M)", self.memory_width)
         return self.memory(memory)
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, T, Q), (B, S, A) -> (B, T, S)"""
+        """(B, T, Q), (B, S, A) -> (B, T, S)
+
+        The scores of queries and projected keys, before the softmax.
+        """
         return additive(self.query(queries), keys, self.vector.weight[0])

@@ -1,4 +1,4 @@
-"""The mathematics of attention: pure functions, any leading axes, nothing remembered."""
+"""The mathematics of attention: pure functions of tensors with any leading axes."""
 
 import math
 from collections.abc import Callable
@@ -17,23 +17,26 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 
 def dot(queries: Tensor, keys: Tensor) -> Tensor:
-    """(..., T, K), (..., S, K) -> (..., T, S)"""
+    """(..., T, K), (..., S, K) -> (..., T, S)
+
+    Dot-product scores QKᵀ.
+    """
     return queries @ keys.transpose(-2, -1)
 
 
 def scaled_dot(queries: Tensor, keys: Tensor) -> Tensor:
     """(..., T, K), (..., S, K) -> (..., T, S)
 
-    QKᵀ/√K: without the root, wider heads have steeper softmaxes (Vaswani et al. 2017, section 3.2.1).
+    QKᵀ/√K. The scale keeps the variance of the scores independent of K (Vaswani et al. 2017, section 3.2.1).
     """
-    # The queries are scaled because they are smaller than the scores.
+    # The queries are scaled because there are fewer of them than scores.
     return dot(queries / math.sqrt(queries.shape[-1]), keys)
 
 
 def additive(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
     """(..., T, A), (..., S, A), (A) -> (..., T, S)
 
-    vᵀ tanh(q + k) of queries and keys that were projected already (Bahdanau et al. 2015, A.1.2).
+    vᵀ tanh(q + k) for projected queries and keys (Bahdanau et al. 2015, A.1.2).
     """
     return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
 
@@ -41,7 +44,7 @@ def additive(queries: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
 def gaussian(queries: Tensor, keys: Tensor, width: float = 1.0) -> Tensor:
     """(..., T, K), (..., S, K) -> (..., T, S)
 
-    −‖q − k‖² / 2w²: pooled with it, attention is Nadaraya–Watson kernel regression.
+    −‖q − k‖² / 2w². Attention with these scores is Nadaraya–Watson kernel regression.
     """
     return -(queries.unsqueeze(-2) - keys.unsqueeze(-3)).square().sum(-1) / (2 * width**2)
 
@@ -49,16 +52,16 @@ def gaussian(queries: Tensor, keys: Tensor, width: float = 1.0) -> Tensor:
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """(..., T, S), (..., T|1, S) -> (..., T, S)
 
-    Softmax over the keys that may be attended to; a row that has none is exactly zero.
+    Softmax over the keys that may be attended to; a row without such a key is exactly zero.
     """
     check_floating("scores", scores)
     if mask is None:
         return scores.softmax(-1)
     check_mask("mask", mask, tuple(scores.shape), "(..., T, S)")
-    some = mask.any(-1, keepdim=True)
-    # A row of nothing but -inf would be NaN, and so would its gradient: it gets zeros instead.
-    floor = torch.zeros_like(some, dtype=scores.dtype).masked_fill(some, -math.inf)
-    return torch.where(mask, scores, floor).softmax(-1).masked_fill(~some, 0.0)
+    has_key = mask.any(-1, keepdim=True)
+    # A row of -inf only would give NaN, also in its gradient: its scores are zero, and its weights are too.
+    masked_score = torch.zeros_like(has_key, dtype=scores.dtype).masked_fill(has_key, -math.inf)
+    return torch.where(mask, scores, masked_score).softmax(-1).masked_fill(~has_key, 0.0)
 
 
 def attention_weights(
@@ -71,13 +74,13 @@ def attention_weights(
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
 
-    softmax(QKᵀ/√K), the weights themselves (Vaswani et al. 2017, equation 1). Without gradients, they may be
-    written `into` a tensor that is at hand.
+    The attention weights softmax(QKᵀ/√K) (Vaswani et al. 2017, equation 1). If no gradient is needed, they
+    are written into the tensor `into`, if given.
     """
     _check(queries, keys, mask)
     allowed = _allowed(queries, keys, mask, causal)
     if not (torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad)):
-        with suppress(RuntimeError):  # forward-mode derivatives and vmap cannot write in place
+        with suppress(RuntimeError):  # forward-mode derivatives and vmap do not support writing in place
             return _weights_in_place(queries, keys, allowed, into)
     return masked_softmax(scaled_dot(queries, hide_not_finite(keys, mask)), allowed)
 
@@ -85,7 +88,7 @@ def attention_weights(
 def _weights_in_place(queries: Tensor, keys: Tensor, allowed: Tensor | None, into: Tensor | None) -> Tensor:
     """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
 
-    Scores become weights where they stand: nobody else has them, and fresh memory costs as much as softmax.
+    The softmax overwrites the scores: allocating new memory takes as long as the softmax.
     """
     scaled = queries / math.sqrt(queries.shape[-1])
     scores = torch.matmul(scaled, keys.transpose(-2, -1), out=into)
@@ -108,10 +111,10 @@ def attend(
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    softmax(QKᵀ/√K)V, with the values and gradients of `attention_weights(...) @ values`, by torch's
-    fused kernel: it never holds the T × S weights. CPUs have no such kernel with dropout, and the weights
-    are computed. `causal` lines up the last query with the last key; beside a mask, or with fewer queries
-    than keys, it becomes a T × S mask. What stands at positions that no query may attend to has no effect.
+    softmax(QKᵀ/√K)V with torch's fused kernel, which never stores the T × S weights. Values and gradients are
+    those of `attention_weights(...) @ values`. On CPUs the fused kernel has no dropout, so with dropout the
+    weights are computed. `causal` aligns the last query with the last key; with a mask, or with fewer queries
+    than keys, it becomes a T × S mask. Values at positions that no query may attend to have no effect.
     """
     _check(queries, keys, mask)
     _check_type("values", values, queries)
@@ -125,18 +128,18 @@ def attend(
     allowed = _allowed(queries, keys, mask, causal)
     if allowed is None:
         return _fused(queries, keys, values, None, dropout)
-    # Not every backend of the kernel is free of NaN where a row may attend to nothing: such a row
-    # attends to everything, and its output is dropped.
-    some = allowed.any(-1, keepdim=True)
-    return _fused(queries, keys, values, allowed | ~some, dropout).masked_fill(~some, 0.0)
+    # Some backends of the kernel give NaN for a row that may attend to nothing: here such a row attends to
+    # everything, and its output is set to zero.
+    has_key = allowed.any(-1, keepdim=True)
+    return _fused(queries, keys, values, allowed | ~has_key, dropout).masked_fill(~has_key, 0.0)
 
 
 def pool(query: Tensor, keys: Tensor, values: Tensor, score: Score, mask: Tensor | None = None) -> Tensor:
     """(..., T, Q), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    The mean of `values`, weighted by the softmax of any score that maps queries and keys to
-    (..., T, S): `dot`, `scaled_dot`, `gaussian`, `partial(additive, vector=v)`, an
-    `AdditiveAttention`'s `score`, a function of your own.
+    The mean of `values`, weighted by the softmax of any score function that maps queries and keys to
+    (..., T, S): `dot`, `scaled_dot`, `gaussian`, `partial(additive, vector=v)`, the method `score` of
+    `AdditiveAttention`, or a function of your own.
     """
     return masked_softmax(score(query, hide_not_finite(keys, mask)), mask) @ hide_not_finite(values, mask)
 
@@ -160,7 +163,7 @@ def _check_type(argument: str, value: Tensor, queries: Tensor) -> None:
 
 
 def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
-    """The mask and the causal mask in one; None where everything may be attended to."""
+    """The mask combined with the causal mask; None if every key may be attended to."""
     size = queries.shape[-2]
     past = keys.shape[-2] - size
     if not causal:
@@ -169,9 +172,9 @@ def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -
         raise wrong("keys", f"{keys.shape[-2]} long", f"at least {size} for causal queries")
     if size == 1:  # the last query may attend to every key
         return mask
-    triangle = causal_mask(size, past, device=queries.device)
-    triangle = triangle.reshape((1,) * (queries.dim() - 2) + triangle.shape[1:])
-    return triangle if mask is None else mask & triangle
+    causal_1TS = causal_mask(size, past, device=queries.device)
+    past_and_self = causal_1TS.reshape((1,) * (queries.dim() - 2) + causal_1TS.shape[1:])
+    return past_and_self if mask is None else mask & past_and_self
 
 
 def _fused(
@@ -182,7 +185,7 @@ def _fused(
     dropout: float,
     causal: bool = False,
 ) -> Tensor:
-    """F.scaled_dot_product_attention, with the four axes that its lean kernels insist on."""
+    """F.scaled_dot_product_attention with four axes: its memory-efficient kernels need them."""
     lead = (1,) * (4 - queries.dim())
     queries, keys, values = (x.reshape(lead + x.shape) for x in (queries, keys, values))
     if allowed is not None:

@@ -1,6 +1,7 @@
-"""The blocks of encoder and decoder. Where the norm stands is decided here and nowhere else."""
+"""Encoder and decoder blocks. Only this module places the norms: pre-norm or post-norm."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,17 +13,36 @@ from limelight.nn.feedforward import FeedForward
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.multihead import MultiHeadAttention
+from limelight.nn.tap import Role
 from limelight.nn.validation import check_axes, check_mask
 
 Sublayer = Callable[[Tensor], Tensor]
 
 
-class _Residual(nn.Module):
-    """x plus what a sub-layer makes of it.
+@dataclass(frozen=True)
+class BlockConfig:
+    """The settings of a block, shared by all blocks of an encoder or a decoder.
 
-    A sub-layer may give the first positions of x alone; then they alone go on. With `skip`, the share of
-    the examples that go around the sub-layer while training (stochastic depth, Huang et al. 2016), what is
-    added to the others grows, so that the mean stays.
+    `width` is the model width D, `hidden` the feed-forward width F. `activation` is "relu" or "gelu", `norm`
+    is "post" or "pre". `dropout` applies to the output of each sub-layer, `inner_dropout` to the attention
+    weights and feed-forward units; None means the same as `dropout`.
+    """
+
+    width: int
+    heads: int
+    hidden: int
+    activation: str = "relu"
+    norm: str = "post"
+    dropout: float = 0.0
+    inner_dropout: float | None = None
+
+
+class _Residual(nn.Module):
+    """A residual connection: x + f(x) for a sub-layer f, with dropout and a norm.
+
+    If the sub-layer returns only the first positions of x, so does the residual connection. `skip` is the
+    share of the examples that skip the sub-layer in training (stochastic depth, Huang et al. 2016); the
+    output of the sub-layer is scaled up for the others, so that the mean stays.
     """
 
     def __init__(self, width: int, dropout: float) -> None:
@@ -34,17 +54,20 @@ class _Residual(nn.Module):
     def _add(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(B, T, D) -> (B, t, D)"""
         if self.training and self.skip:
-            return self._add_to_some(x, sublayer)
+            return self._add_to_subset(x, sublayer)
         added = self.dropout(sublayer(x))
         return added + (x if added.shape == x.shape else x[:, : added.shape[1]])
 
-    def _add_to_some(self, x: Tensor, sublayer: Sublayer) -> Tensor:
-        """Those that go around are not computed."""
+    def _add_to_subset(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """(B, T, D) -> (B, t, D)
+
+        The sub-layer is computed only for the examples that do not skip it.
+        """
         count = max(1, round(len(x) * (1 - self.skip)))
-        some_R = torch.randperm(len(x), device=x.device)[:count]
-        added = self.dropout(sublayer(x.index_select(0, some_R)))
-        first = x[:, : added.shape[1]]
-        return first.index_add(0, some_R, added.to(x.dtype), alpha=len(x) / count)
+        kept_R = torch.randperm(len(x), device=x.device)[:count]
+        added_RtD = self.dropout(sublayer(x.index_select(0, kept_R)))
+        x_BtD = x[:, : added_RtD.shape[1]]
+        return x_BtD.index_add(0, kept_R, added_RtD.to(x.dtype), alpha=len(x) / count)
 
 
 class PostNorm(_Residual):
@@ -56,12 +79,12 @@ class PostNorm(_Residual):
 
     @staticmethod
     def closing(width: int) -> nn.Module:
-        """What a stack of such blocks ends with: each block has left its output normed."""
+        """The end of a stack of post-norm blocks: nothing, because every block ends with a norm."""
         return nn.Identity()
 
 
 class PreNorm(_Residual):
-    """x + f(norm(x)): the sum stays untouched from end to end (Xiong et al. 2020)."""
+    """x + f(norm(x)): no norm on the residual path (Xiong et al. 2020)."""
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""
@@ -69,54 +92,30 @@ class PreNorm(_Residual):
 
     @staticmethod
     def closing(width: int) -> nn.Module:
-        """What a stack of such blocks ends with: the sum was never normed."""
+        """The end of a stack of pre-norm blocks: a norm, because no block normalises its output."""
         return nn.LayerNorm(width)
 
 
 RESIDUALS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
-def residual(norm: str) -> type[PostNorm] | type[PreNorm]:
-    """The residual connection with its norm where `norm` says."""
+def residual_class(norm: str) -> type[PostNorm] | type[PreNorm]:
+    """`PostNorm` for "post", `PreNorm` for "pre"."""
     if norm not in RESIDUALS:
         raise wrong("norm", repr(norm), " or ".join(map(repr, RESIDUALS)))
     return RESIDUALS[norm]
 
 
-def _without_hidden_nan(x: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, T, D), (B|1, T|1, T) -> (B, T, D)"""
-    if mask is not None and mask.dtype == torch.bool:  # what is no mask is refused by the attention
-        check_mask("mask", mask, (len(x), x.shape[1], x.shape[1]), "(B, T, S)")
-        x = hide_not_finite(x, mask)
-    return x
-
-
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward with `hidden` units; `norm` is "post" or "pre".
+    """Self-attention, then a feed-forward network, each with a residual connection."""
 
-    `dropout` is of what each of them adds; `inner_dropout`, if it is another, of attention weights and
-    feed-forward units.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        hidden: int,
-        *,
-        activation: str = "relu",
-        dropout: float = 0.0,
-        inner_dropout: float | None = None,
-        norm: str = "post",
-    ) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        Residual = residual(norm)
-        inner = dropout if inner_dropout is None else inner_dropout
-        self.width = width
-        self.self_attention = MultiHeadAttention(width, heads, dropout=inner)
-        self.self_residual = Residual(width, dropout)
-        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=inner)
-        self.feedforward_residual = Residual(width, dropout)
+        self.width = config.width
+        self.self_attention = _attention(config, "self")
+        self.self_residual = _residual(config)
+        self.feedforward = _feedforward(config)
+        self.feedforward_residual = _residual(config)
 
     def forward(
         self,
@@ -129,46 +128,34 @@ class EncoderBlock(nn.Module):
     ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
-        With a `packing`, x and the result are its (N, D) real tokens. With `first`, as many positions
-        are computed, and come out; the others are only attended to.
+        With a `packing`, x and the result are its (N, D) real tokens. With `first`, only the first `first`
+        positions are computed and returned; the others are only attended to.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
         if packing is None:
-            x = _without_hidden_nan(x, mask)
+            x = _hide_not_finite(x, mask)
 
-        def attend_to_itself(x: Tensor) -> Tensor:
+        def attend_to_self(x: Tensor) -> Tensor:
             if first is not None:
                 return self.self_attention(x[:, :first], x, mask)
             return self.self_attention(x, mask=mask, causal=causal, packing=packing)
 
-        x = self.self_residual(x, attend_to_itself)
+        x = self.self_residual(x, attend_to_self)
         return self.feedforward_residual(x, self.feedforward)
 
 
 class DecoderBlock(nn.Module):
-    """Causal self-attention, cross-attention to a memory, then feed-forward."""
+    """Causal self-attention, cross-attention to a memory, then a feed-forward network."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        hidden: int,
-        *,
-        activation: str = "relu",
-        dropout: float = 0.0,
-        inner_dropout: float | None = None,
-        norm: str = "post",
-    ) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        Residual = residual(norm)
-        inner = dropout if inner_dropout is None else inner_dropout
-        self.width = width
-        self.self_attention = MultiHeadAttention(width, heads, dropout=inner)
-        self.self_residual = Residual(width, dropout)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout=inner, role="cross")
-        self.cross_residual = Residual(width, dropout)
-        self.feedforward = FeedForward(width, hidden, activation=activation, dropout=inner)
-        self.feedforward_residual = Residual(width, dropout)
+        self.width = config.width
+        self.self_attention = _attention(config, "self")
+        self.self_residual = _residual(config)
+        self.cross_attention = _attention(config, "cross")
+        self.cross_residual = _residual(config)
+        self.feedforward = _feedforward(config)
+        self.feedforward_residual = _residual(config)
 
     def forward(
         self,
@@ -183,14 +170,14 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """(B, T, D), (B, S, D), (B|1, T|1, T), (B|1, T|1, S) -> (B, T, D)
 
-        Causal always, in training and in evaluation. With a `cache`, x follows what it holds. With
-        packings, x, the result and the memory are real tokens.
+        Always causal, in training and in evaluation. With a `cache`, x continues after the positions in the
+        cache. With packings, x, the result and the memory are real tokens.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
         if packing is None and cache is None:
-            x = _without_hidden_nan(x, mask)
+            x = _hide_not_finite(x, mask)
 
-        def attend_to_itself(x: Tensor) -> Tensor:
+        def attend_to_self(x: Tensor) -> Tensor:
             return self.self_attention(x, mask=mask, causal=True, cache=cache, packing=packing)
 
         def attend_to_memory(x: Tensor) -> Tensor:
@@ -198,6 +185,32 @@ class DecoderBlock(nn.Module):
                 x, memory, memory_mask, packing=packing, memory_packing=memory_packing
             )
 
-        x = self.self_residual(x, attend_to_itself)
+        x = self.self_residual(x, attend_to_self)
         x = self.cross_residual(x, attend_to_memory)
         return self.feedforward_residual(x, self.feedforward)
+
+
+def _attention(config: BlockConfig, role: Role) -> MultiHeadAttention:
+    return MultiHeadAttention(config.width, config.heads, dropout=_inner_dropout(config), role=role)
+
+
+def _feedforward(config: BlockConfig) -> FeedForward:
+    return FeedForward(
+        config.width, config.hidden, activation=config.activation, dropout=_inner_dropout(config)
+    )
+
+
+def _residual(config: BlockConfig) -> PostNorm | PreNorm:
+    return residual_class(config.norm)(config.width, config.dropout)
+
+
+def _inner_dropout(config: BlockConfig) -> float:
+    return config.dropout if config.inner_dropout is None else config.inner_dropout
+
+
+def _hide_not_finite(x: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, T, D), (B|1, T|1, T) -> (B, T, D)"""
+    if mask is None or mask.dtype != torch.bool:  # the attention rejects a mask of another type
+        return x
+    check_mask("mask", mask, (len(x), x.shape[1], x.shape[1]), "(B, T, S)")
+    return hide_not_finite(x, mask)

@@ -1,4 +1,4 @@
-"""Keys and values of what was read and decoded already. The caller owns them and passes them back."""
+"""Keys and values of earlier positions. The caller holds them and passes them to the next call."""
 
 from typing import NamedTuple
 
@@ -9,59 +9,62 @@ from limelight.nn.validation import check_batch, check_size
 
 
 class KeyValues(NamedTuple):
-    """What an attention reads of its memory: projected once, then passed in the memory's place."""
+    """The projected keys and values of a memory; attention accepts them instead of the memory."""
 
     keys: Tensor
     values: Tensor
 
     def reordered(self, index: Tensor) -> "KeyValues":
-        """The rows of the batch that `index` (R) names, in its order."""
+        """The rows of the batch with the indices `index` (R), in that order."""
         return KeyValues(self.keys.index_select(0, index), self.values.index_select(0, index))
 
 
 class Cache:
-    """Room for the keys and values of `capacity` positions of one self-attention, filled as they come.
+    """A buffer for the keys and values of up to `capacity` positions of one self-attention.
 
-    For inference: what is written in place cannot be differentiated through.
+    For inference only: it is written in place, so gradients cannot pass through it.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = check_size("capacity", capacity)
         self.length = 0
-        self._room: KeyValues | None = None  # (B, H, capacity, K), made when the first keys arrive
+        self._buffer: KeyValues | None = None  # (B, H, capacity, K), allocated by the first `append`
 
     def append(self, new: KeyValues) -> KeyValues:
-        """Keep the keys and values of T more positions; gives back all so far, as views of the room."""
+        """(B, H, T, K), (B, H, T, K) -> (B, H, S, K), (B, H, S, K)
+
+        Adds the keys and values of T positions, and returns those of all S positions so far as views.
+        """
         end = self.length + new.keys.shape[2]
         if end > self.capacity:
             raise wrong("cache", f"of {self.capacity} positions", f"at least {end} for this step")
-        if self._room is None:
-            self._room = KeyValues(*(_room(new_x, self.capacity) for new_x in new))
-        check_batch("queries", new.keys, len(self._room.keys), "in the cache")
-        for room, new_x in zip(self._room, new, strict=True):
-            room[:, :, self.length : end] = new_x
+        if self._buffer is None:
+            self._buffer = KeyValues(*(_buffer(new_x, self.capacity) for new_x in new))
+        check_batch("queries", new.keys, len(self._buffer.keys), "in the cache")
+        for buffer, new_x in zip(self._buffer, new, strict=True):
+            buffer[:, :, self.length : end] = new_x
         self.length = end
         return self._used()
 
     def reorder(self, index: Tensor) -> None:
-        """Keep the rows of the batch that `index` (R) names, in its order; a row may stand twice."""
-        if self._room is None:
+        """Keeps the rows of the batch with the indices `index` (R), in that order; it may repeat."""
+        if self._buffer is None:
             return
         kept = self._used().reordered(index)
-        if len(index) != len(self._room.keys):
-            self._room = KeyValues(*(_room(x, self.capacity) for x in kept))
-        for room, x in zip(self._room, kept, strict=True):
-            room[:, :, : self.length] = x
+        if len(index) != len(self._buffer.keys):
+            self._buffer = KeyValues(*(_buffer(x, self.capacity) for x in kept))
+        for buffer, x in zip(self._buffer, kept, strict=True):
+            buffer[:, :, : self.length] = x
 
     def _used(self) -> KeyValues:
-        assert self._room is not None
-        keys, values = self._room
+        assert self._buffer is not None
+        keys, values = self._buffer
         return KeyValues(keys[:, :, : self.length], values[:, :, : self.length])
 
 
 class DecoderCache:
-    """All that a decoder needs beside the next token: the source, projected once per block, its mask,
-    and what each block decoded already."""
+    """The state of a decoder between two steps: the memory, projected once per block, its mask, and one
+    cache of decoded positions per block."""
 
     def __init__(self, memories: list[KeyValues], memory_mask: Tensor | None, capacity: int) -> None:
         self.memories = memories
@@ -70,17 +73,18 @@ class DecoderCache:
 
     @property
     def batch(self) -> int:
+        """The number of sequences."""
         return len(self.memories[0].keys)
 
     @property
     def length(self) -> int:
-        """How many positions were decoded: the position of the next token."""
+        """The number of decoded positions, which is also the position of the next token."""
         return self.decoded[0].length
 
     def reorder(self, index: Tensor, *, sources: bool = True) -> None:
-        """Keep the sequences that `index` (R) names, in its order: beams survive, finished ones leave.
+        """Keeps the sequences with the indices `index` (R), in that order: surviving beams, unfinished ones.
 
-        Without `sources`, each goes on with the source that its row had, as beams of one sentence do.
+        Without `sources`, each row keeps its present source, like beams of one sentence.
         """
         if sources:
             self.memories = [memory.reordered(index) for memory in self.memories]
@@ -90,6 +94,6 @@ class DecoderCache:
             cache.reorder(index)
 
 
-def _room(like: Tensor, capacity: int) -> Tensor:
+def _buffer(like: Tensor, capacity: int) -> Tensor:
     batch, heads, _, width = like.shape
     return like.new_empty(batch, heads, capacity, width)

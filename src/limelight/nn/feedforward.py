@@ -1,4 +1,4 @@
-"""The position-wise network."""
+"""The position-wise feed-forward network."""
 
 from collections.abc import Callable
 
@@ -10,15 +10,15 @@ from limelight.errors import wrong
 from limelight.nn.dropout import Dropout
 from limelight.nn.validation import check_axes, check_size
 
-# Tokens whose hidden units exist at once, where no gradient needs them all: as many as a cache holds. For
-# thousands of tokens, getting fresh memory for all hidden units takes as long as computing them.
-TOGETHER = 1024
+# Without gradients, this many tokens are computed at once, so that their hidden units fit into the cache of
+# the CPU. For thousands of tokens, allocating memory for all hidden units takes as long as computing them.
+CHUNK = 1024
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):
-    """W₂ f(W₁ x + b₁) + b₂, for each position by itself (Vaswani et al. 2017, equation 2)."""
+    """W₂ f(W₁ x + b₁) + b₂, applied to each position separately (Vaswani et al. 2017, equation 2)."""
 
     def __init__(self, width: int, hidden: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
         super().__init__()
@@ -34,9 +34,9 @@ class FeedForward(nn.Module):
         """(..., D) -> (..., D)"""
         check_axes("x", x, "(..., D)", self.width)
         rows = x.reshape(-1, self.width)
-        if torch.is_grad_enabled() or len(rows) < 4 * TOGETHER:
+        if torch.is_grad_enabled() or len(rows) < 4 * CHUNK:
             return self._map(x)
-        return torch.cat([self._map(part) for part in rows.split(TOGETHER)]).view(x.shape)
+        return torch.cat([self._map(part) for part in rows.split(CHUNK)]).view(x.shape)
 
     def _map(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""

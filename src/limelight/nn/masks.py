@@ -1,7 +1,7 @@
-"""Which position may attend to which.
+"""Masks: which position may attend to which.
 
-Every mask in this library is boolean, **True means "may attend"**, and has as many axes as what it
-is laid over: nothing is guessed from a shape that could mean two things.
+Every mask in this library is boolean, **True means "may attend"**, and has as many axes as the tensor that it
+masks, so that no shape is ambiguous.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from limelight.errors import wrong
 def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Tensor:
     """(B) -> (B, 1, S)
 
-    True where a position is real: the first `lengths` of `size` (by default the longest length).
-    Lengths of shape (B, T) give each query its own number of keys: (B, T, S).
+    True at the first `lengths` of `size` positions; `size` is the maximum length by default. Lengths of shape
+    (B, T) give each query its own number of keys; the mask is then (B, T, S).
     """
     lengths = torch.as_tensor(lengths)
     if not lengths.numel():
-        lengths = lengths.long()  # torch.tensor([]) is a float: an empty batch has no type
+        lengths = lengths.long()  # torch.tensor([]) is of type float
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise wrong("lengths", f"of type {lengths.dtype}", "whole numbers")
     if lengths.dim() not in (1, 2):
@@ -39,8 +39,8 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
 def hide_not_finite(x: Tensor, mask: Tensor | None) -> Tensor:
     """(..., S, W), (..., T|1, S) -> (..., S, W)
 
-    NaN and infinity become zero at the positions that no query may attend to: a weight of zero does not hide
-    them, because 0 × NaN is NaN. All else stays: such a position may still be a query.
+    Replaces NaN and infinity with zero at positions that no query may attend to: a weight of zero does not
+    hide them, because 0 × NaN is NaN. Finite values stay: such a position may still be a query.
     """
     if mask is None or _is_finite(x):
         return x
@@ -48,20 +48,20 @@ def hide_not_finite(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _is_finite(x: Tensor) -> bool:
-    """Whether it is known that everything is finite: the sum of all is one number, and cheap on a CPU."""
+    """True if all elements are known to be finite. Their sum is a single number, and cheap on a CPU."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     try:
         return bool(x.detach().sum().isfinite())
-    except RuntimeError:  # within torch.func.vmap a tensor has no value that could be asked for
+    except RuntimeError:  # inside torch.func.vmap, the value of a tensor cannot be read
         return False
 
 
 def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None) -> Tensor:
     """-> (1, T, S)
 
-    True on and below the diagonal, where S = past + T: query t may attend to the `past` keys that
-    came before the first query, and to keys up to its own.
+    True on and below the diagonal, where S = past + T: query t may attend to the `past` keys before the first
+    query, and to all keys up to its own position.
     """
     if size < 0 or past < 0:
         raise wrong("size, past", f"({size}, {past})", "whole numbers from 0 on")

@@ -1,4 +1,4 @@
-"""Multi-head attention, over the sequence itself or over a memory."""
+"""Multi-head attention: self-attention, or attention to a memory."""
 
 from torch import Tensor, nn
 
@@ -6,8 +6,8 @@ from limelight.errors import wrong
 from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.dropout import dropout as drop
-from limelight.nn.kernels.packed_attention import attend_packed, suits
-from limelight.nn.kernels.packing import Packing
+from limelight.nn.kernels.packed_attention import attend_packed, supports
+from limelight.nn.kernels.packing import Packing, hide_padding
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.tap import Role, Tap
 from limelight.nn.validation import check_axes, check_batch, check_dropout, check_mask, check_size
@@ -15,7 +15,10 @@ from limelight.nn.validation import check_axes, check_batch, check_dropout, chec
 
 class MultiHeadAttention(nn.Module):
     """Concat(head₁ … head_H) W_o, where head_h = attention(X W_q, M W_k, M W_v) on its own K columns
-    (Vaswani et al. 2017, section 3.2.2)."""
+    (Vaswani et al. 2017, section 3.2.2).
+
+    X are the queries, M is the memory: X itself in self-attention.
+    """
 
     def __init__(
         self,
@@ -56,69 +59,70 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """(B, T, D), (B, S, M), (B|1, T|1, S) -> (B, T, D)
 
-        Self-attention without `memory`. What `project` made may stand in the memory's place. With a
-        `cache`, self-attention goes on from what the cache holds. With a `packing`, the queries and the
-        result are its (N, D) real tokens; `memory_packing` says the same of the memory. What a packing
-        knows as padding is hidden unless a mask says otherwise. A query that may attend to nothing
-        mixes nothing: it comes out as the output bias.
+        Self-attention without a `memory`, which may also be the result of `project`. With a `cache`,
+        self-attention continues after the positions in the cache. With a `packing`, the queries and the
+        result are its (N, D) real tokens; `memory_packing` is the same for the memory. The padding of packed
+        tokens is hidden unless a mask is given. A query that may attend to nothing gives the output bias.
         """
-        check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
-        alone = memory is None
-        if memory is None:
-            memory, memory_packing = queries, packing
-        elif cache is not None:
-            raise wrong("memory", "given with a cache", "a cache of self-attention; see `project`")
-        if isinstance(memory, Tensor) and packing and memory_packing and cache is None:
-            hidden_alone = mask is None or mask is memory_packing.mask
-            if hidden_alone and self._suits(packing, memory_packing, causal):
-                return self.output(self._mix_packed(queries, memory, packing, memory_packing, causal))
-        batch, length = (packing.batch, packing.length) if packing else queries.shape[:2]
-        if isinstance(memory, KeyValues):
-            check_batch("memory", memory.keys, batch, "the queries")
-            self._check_mask(mask, (batch, length, memory.keys.shape[2]))
-        else:
-            if memory_packing is None:
-                check_axes("memory", memory, "(B, S, M)", self.memory_width)
-                check_batch("memory", memory, batch, "the queries")
-            size = memory_packing.length if memory_packing else memory.shape[1]
-            self._check_mask(mask, (batch, length, (cache.length if cache else 0) + size))
-            if memory_packing is None and cache is None:
-                memory = hide_not_finite(memory, mask)
-                queries = memory if alone else queries
-            memory = self.project(memory, memory_packing)
+        queries, memory, memory_packing = self._inputs(queries, memory, mask, cache, packing, memory_packing)
+        packings = self._packings(packing, memory_packing, causal)
+        if packings and isinstance(memory, Tensor) and mask is None and cache is None:
+            return self.output(self._attend_packed(queries, memory, *packings, causal))
+        projected = memory if isinstance(memory, KeyValues) else self.project(memory, memory_packing)
         q_BHTK = self._split(self.query(queries), packing)
-        check_batch("memory", memory.keys, batch, "the queries")
-        if cache is not None:
-            memory = cache.append(memory)
-        if mask is None and memory_packing:  # padding is hidden without being asked
-            mask = memory_packing.mask
-        if packing and self.weights.watched:  # a padded query is not there, so it looks at nothing
-            real_BT1 = packing.mask.transpose(1, 2)
-            mask = real_BT1.expand(-1, -1, memory.keys.shape[2]) if mask is None else mask & real_BT1
-        elif causal and packing and mask is packing.mask and packing.trailing:
-            mask = None  # the padding comes after every token that is taken
-        mask_B1TS = None if mask is None else mask.unsqueeze(1)
-        mixed_BTD = self._mix(q_BHTK, memory, mask_B1TS, causal).transpose(1, 2).flatten(2)
-        return self.output(packing.take(mixed_BTD) if packing else mixed_BTD)
+        keys, values = projected if cache is None else cache.append(projected)
+        watched = self.weights.watched
+        mask = hide_padding(mask, keys.shape[2], packing, memory_packing, causal=causal, watched=watched)
+        mixed_BHTK = self._attend(q_BHTK, keys, values, mask, causal)
+        return self.output(self._concatenate(mixed_BHTK, packing))
 
     def extra_repr(self) -> str:
+        """The sizes, for `print(module)`."""
         return f"width={self.width}, heads={self.heads}, dropout={self.dropout}"
 
     def project(self, memory: Tensor, packing: Packing | None = None) -> KeyValues:
         """(B, S, M) -> (B, H, S, K), (B, H, S, K)
 
-        Keys and values of a memory, for when the same memory is attended to more than once.
+        The keys and values of a memory, for a memory that is attended to more than once.
         """
         check_axes("memory", memory, "(N, M)" if packing else "(B, S, M)", self.memory_width)
         return KeyValues(self._split(self.key(memory), packing), self._split(self.value(memory), packing))
 
-    def _check_mask(self, mask: Tensor | None, shape: tuple[int, int, int]) -> None:
-        if mask is None:
-            return
-        if mask.is_floating_point():  # torch.nn's habit: attention(x, x, x)
-            allowed = "torch.bool, True where it may attend; keys and values are one argument, memory"
-            raise wrong("mask", f"of type {mask.dtype}", allowed)
-        check_mask("mask", mask, shape, "(B, T, S)")
+    def _inputs(
+        self,
+        queries: Tensor,
+        memory: Tensor | KeyValues | None,
+        mask: Tensor | None,
+        cache: Cache | None,
+        packing: Packing | None,
+        memory_packing: Packing | None,
+    ) -> tuple[Tensor, Tensor | KeyValues, Packing | None]:
+        """Queries, memory and its packing, validated. The memory of self-attention is the queries."""
+        check_axes("queries", queries, "(N, D)" if packing else "(B, T, D)", self.width)
+        batch, length = (packing.batch, packing.length) if packing else queries.shape[:2]
+        source: Tensor | KeyValues
+        if memory is None:
+            source, memory_packing = queries, packing
+        elif cache is None:
+            source = memory
+        else:
+            raise wrong("memory", "given with a cache", "a cache of self-attention; see `project`")
+        if isinstance(source, KeyValues):
+            check_batch("memory", source.keys, batch, "the queries")
+            size = source.keys.shape[2]
+        elif memory_packing:
+            check_axes("memory", source, "(N, M)", self.memory_width)
+            check_batch("memory", memory_packing.mask, batch, "the queries")
+            size = memory_packing.length
+        else:
+            check_axes("memory", source, "(B, S, M)", self.memory_width)
+            check_batch("memory", source, batch, "the queries")
+            size = source.shape[1]
+        _check_mask(mask, (batch, length, (cache.length if cache else 0) + size))
+        if isinstance(source, Tensor) and memory_packing is None and cache is None:
+            source = hide_not_finite(source, mask)
+            queries = source if memory is None else queries
+        return queries, source, memory_packing
 
     def _split(self, x: Tensor, packing: Packing | None) -> Tensor:
         """(B, T, D) -> (B, H, T, K)"""
@@ -126,31 +130,53 @@ class MultiHeadAttention(nn.Module):
         batch, length, width = x_BTD.shape
         return x_BTD.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
-    @property
-    def _dropped(self) -> float:
-        return self.dropout if self.training else 0.0
+    def _concatenate(self, heads: Tensor, packing: Packing | None) -> Tensor:
+        """(B, H, T, K) -> (B, T, D)"""
+        heads_BTD = heads.transpose(1, 2).flatten(2)
+        return packing.take(heads_BTD) if packing else heads_BTD
 
-    def _suits(self, packing: Packing, memory: Packing, causal: bool) -> bool:
-        return not self.weights.watched and suits(packing, memory, causal=causal, dropout=self._dropped)
-
-    def _mix_packed(
-        self, queries: Tensor, memory: Tensor, packing: Packing, memory_packing: Packing, causal: bool
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
     ) -> Tensor:
-        """(N, D), (M, M) -> (N, D)"""
-        check_axes("memory", memory, "(N, M)", self.memory_width)
-        q_ND, k_ND, v_ND = self.query(queries), self.key(memory), self.value(memory)
-        return attend_packed(
-            q_ND, k_ND, v_ND, packing, memory_packing, self.heads, causal=causal, dropout=self._dropped
-        )
-
-    def _mix(self, q_BHTK: Tensor, memory: KeyValues, mask: Tensor | None, causal: bool) -> Tensor:
-        """(B, H, T, K), (B|1, 1, T|1, S) -> (B, H, T, K)
+        """(B, H, T, K), (B, H, S, K), (B, H, S, K), (B|1, T|1, S) -> (B, H, T, K)
 
         Fused unless watched.
         """
-        dropout = self._dropped
+        mask_B1TS = None if mask is None else mask.unsqueeze(1)
+        dropout = self._dropout_now
         if not self.weights.watched:
-            return attend(q_BHTK, memory.keys, memory.values, mask, causal=causal, dropout=dropout)
-        buffer = self.weights.buffer(q_BHTK, memory.keys)
-        weights_BHTS = attention_weights(q_BHTK, memory.keys, mask, causal=causal, into=buffer)
-        return drop(self.weights(weights_BHTS), dropout) @ hide_not_finite(memory.values, mask)
+            return attend(queries, keys, values, mask_B1TS, causal=causal, dropout=dropout)
+        buffer = self.weights.buffer(queries, keys)
+        weights_BHTS = attention_weights(queries, keys, mask_B1TS, causal=causal, into=buffer)
+        return drop(self.weights(weights_BHTS), dropout) @ hide_not_finite(values, mask_B1TS)
+
+    @property
+    def _dropout_now(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _packings(
+        self, packing: Packing | None, memory_packing: Packing | None, causal: bool
+    ) -> tuple[Packing, Packing] | None:
+        """Both packings if the packed kernel can be used without a mask; None if it cannot."""
+        if packing is None or memory_packing is None or self.weights.watched:
+            return None
+        supported = supports(packing, memory_packing, causal=causal, dropout=self._dropout_now)
+        return (packing, memory_packing) if supported else None
+
+    def _attend_packed(
+        self, queries: Tensor, memory: Tensor, packing: Packing, memory_packing: Packing, causal: bool
+    ) -> Tensor:
+        """(N, D), (U, M) -> (N, D)"""
+        q_ND, k_UD, v_UD = self.query(queries), self.key(memory), self.value(memory)
+        return attend_packed(
+            q_ND, k_UD, v_UD, packing, memory_packing, self.heads, causal=causal, dropout=self._dropout_now
+        )
+
+
+def _check_mask(mask: Tensor | None, shape: tuple[int, int, int]) -> None:
+    if mask is None:
+        return
+    if mask.is_floating_point():  # called like torch.nn's module: attention(x, x, x)
+        allowed = "torch.bool, True where it may attend; keys and values are one argument, memory"
+        raise wrong("mask", f"of type {mask.dtype}", allowed)
+    check_mask("mask", mask, shape, "(B, T, S)")

@@ -1,4 +1,4 @@
-"""Images as sequences."""
+"""Images as sequences of patches."""
 
 from torch import Tensor, nn
 
@@ -7,10 +7,10 @@ from limelight.nn.validation import check_floating, check_size
 
 
 class PatchEmbedding(nn.Module):
-    """Cuts an image into square patches and projects each to a token (Dosovitskiy et al. 2021).
+    """Cuts an image into square patches and projects each of them to a token (Dosovitskiy et al. 2021).
 
-    The patches go row by row; a token sees its patch's pixels channel by channel, so that the
-    projection is the flattened kernel of a convolution with stride `patch`.
+    The patches are ordered row by row, the pixels of a patch channel by channel: the projection equals a
+    convolution with kernel size and stride `patch`.
     """
 
     def __init__(self, channels: int, patch: int, width: int) -> None:

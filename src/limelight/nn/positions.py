@@ -1,4 +1,4 @@
-"""Where a token stands: attention itself cannot tell."""
+"""Positional encodings: attention itself does not depend on the order of its inputs."""
 
 import math
 
@@ -14,41 +14,41 @@ from limelight.nn.validation import check_axes, check_size
 def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
     """-> (T, D)
 
-    Row p holds sin(p/10000^(2i/D)) at 2i and cos of the same at 2i + 1, for the positions from
+    Row p holds sin(p/10000^(2i/D)) in column 2i and the cosine in column 2i + 1, for the positions from
     `start` on (Vaswani et al. 2017, section 3.5).
     """
     position_T = torch.arange(start, start + length, device=device, dtype=torch.float32)
     even_d = torch.arange(0, width, 2, device=device, dtype=torch.float32)
     angle_Td = position_T.unsqueeze(1) * torch.exp(even_d * (-math.log(10000.0) / width))
-    # An odd width ends on a sine: the last cosine has no column.
+    # An odd width ends with a sine: there is no column for the last cosine.
     return torch.stack((angle_Td.sin(), angle_Td.cos()), -1).flatten(1)[:, :width]
 
 
-AT_HAND = 512  # positions whose waves are computed once and for all
+PRECOMPUTED = 512  # positions whose sinusoids are computed in the constructor
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds fixed waves: any length, nothing to learn, nothing in the state dict."""
+    """Adds fixed sinusoids: for any length, without parameters or entries in the state dict."""
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.width = check_size("width", width)
         self.dropout = Dropout(dropout)
-        self.waves: Tensor
-        self.register_buffer("waves", sinusoids(AT_HAND, width), persistent=False)
+        self.table: Tensor
+        self.register_buffer("table", sinusoids(PRECOMPUTED, width), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(B, T, D) -> (B, T, D)
 
-        `start` is the position of the first token: a decoder's cache length.
+        `start` is the position of the first token, for example the length of a decoder's cache.
         """
         check_axes("x", x, "(B, T, D)", self.width)
         end = start + x.shape[1]
-        if start >= 0 and end <= AT_HAND:
-            waves_TD = self.waves[start:end]
+        if start >= 0 and end <= PRECOMPUTED:
+            table_TD = self.table[start:end]
         else:
-            waves_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
-        return self.dropout(x + waves_TD.to(x.dtype))
+            table_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
+        return self.dropout(x + table_TD.to(x.dtype))
 
 
 class LearnedPositions(nn.Module):
@@ -62,7 +62,10 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table, std=0.02)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """(B, T, D) -> (B, T, D)"""
+        """(B, T, D) -> (B, T, D)
+
+        `start` is the position of the first token.
+        """
         check_axes("x", x, "(B, T, D)", self.width)
         end = start + x.shape[1]
         if start < 0 or end > len(self.table):
@@ -72,10 +75,11 @@ class LearnedPositions(nn.Module):
 
 
 class GridPositions(nn.Module):
-    """Adds to each patch of an image a vector of its row and column, for a grid of rows × columns.
+    """Adds a vector for row and column to each patch of an image, for a grid of rows × columns.
 
-    Learned, or waves: half of the width tells the row, the other half the column. Of an image with another
-    grid, learned vectors are interpolated (Dosovitskiy et al. 2021, section 3.2), and waves go on.
+    The vectors are learned, or sinusoids: half of the width encodes the row, the other half the column. For
+    an image with another grid, learned vectors are interpolated (Dosovitskiy et al. 2021, section 3.2), and
+    sinusoids are computed.
     """
 
     def __init__(self, width: int, rows: int, columns: int, *, learned: bool = True) -> None:
@@ -94,17 +98,21 @@ class GridPositions(nn.Module):
         return x + self.vectors(rows, columns).to(x)
 
     def vectors(self, rows: int, columns: int) -> Tensor:
-        """-> (P, D)"""
+        """-> (P, D)
+
+        The vectors of a grid of rows × columns.
+        """
         if self.table is None:
-            return self._waves(rows, columns)
+            return self._sinusoids(rows, columns)
         if (rows, columns) == self.grid:
             return self.table
         grid_1DYX = self.table.unflatten(0, self.grid).permute(2, 0, 1).unsqueeze(0)
-        resized = F.interpolate(grid_1DYX, (rows, columns), mode="bicubic", align_corners=False)
-        return resized.squeeze(0).flatten(1).T
+        resized_1DYX = F.interpolate(grid_1DYX, (rows, columns), mode="bicubic", align_corners=False)
+        return resized_1DYX.squeeze(0).flatten(1).T
 
-    def _waves(self, rows: int, columns: int) -> Tensor:
+    def _sinusoids(self, rows: int, columns: int) -> Tensor:
+        """-> (P, D)"""
         half = self.width // 2
-        of_row = sinusoids(rows, half).unsqueeze(1).expand(-1, columns, -1)
-        of_column = sinusoids(columns, self.width - half).unsqueeze(0).expand(rows, -1, -1)
-        return torch.cat((of_row, of_column), -1).flatten(0, 1)
+        row_YXd = sinusoids(rows, half).unsqueeze(1).expand(-1, columns, -1)
+        column_YXd = sinusoids(columns, self.width - half).unsqueeze(0).expand(rows, -1, -1)
+        return torch.cat((row_YXd, column_YXd), -1).flatten(0, 1)

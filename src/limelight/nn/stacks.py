@@ -1,4 +1,4 @@
-"""Encoder and decoder: stacks of blocks that compute real tokens only."""
+"""Encoder and decoder: stacks of blocks. Padding is not computed."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.blocks import DecoderBlock, EncoderBlock, residual
+from limelight.nn.blocks import BlockConfig, DecoderBlock, EncoderBlock, residual_class
 from limelight.nn.cache import DecoderCache
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
@@ -15,35 +15,13 @@ from limelight.nn.validation import check_axes, check_batch, check_mask, check_s
 
 
 class Encoder(nn.Module):
-    """`depth` encoder blocks of `width` D and `heads` heads; `hidden` is the feed-forward width F."""
+    """`depth` encoder blocks with the same settings."""
 
-    def __init__(
-        self,
-        depth: int,
-        width: int,
-        heads: int,
-        hidden: int,
-        *,
-        activation: str = "relu",
-        dropout: float = 0.0,
-        inner_dropout: float | None = None,
-        norm: str = "post",
-    ) -> None:
+    def __init__(self, depth: int, config: BlockConfig) -> None:
         super().__init__()
-        self.width = width
-        self.blocks = nn.ModuleList(
-            EncoderBlock(
-                width,
-                heads,
-                hidden,
-                activation=activation,
-                dropout=dropout,
-                inner_dropout=inner_dropout,
-                norm=norm,
-            )
-            for _ in range(check_size("depth", depth))
-        )
-        self.norm = residual(norm).closing(width)
+        self.width = config.width
+        self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(check_size("depth", depth)))
+        self.norm = residual_class(config.norm).closing(config.width)
 
     def forward(
         self,
@@ -56,10 +34,10 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
-        A mask of one row a sequence, (B, 1, T), is padding: the positions it hides are not computed
-        and come out as zeros. A mask of T rows only says who may attend to whom. With a `packing`, x
-        and the result are its (N, D) real tokens. With `first`, as many positions come out, and the last
-        block computes no others.
+        A mask with one row per sequence, (B, 1, T), is a padding mask: the positions that it hides are not
+        computed, and their output is zero. A mask with T rows only restricts attention. With a `packing`, x
+        and the result are its (N, D) real tokens. With `first`, only that many positions are returned, and
+        the last block computes no others.
         """
         if first is not None and (mask is not None or causal or packing):
             raise wrong("first", first, "None with a mask, a packing or causal")
@@ -75,38 +53,16 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """`depth` decoder blocks; a whole target at once, or step by step with a cache.
+    """`depth` decoder blocks with the same settings.
 
-    The arguments are those of `Encoder`.
+    `forward` computes a whole target at once; `start` and `step` compute it step by step with a cache.
     """
 
-    def __init__(
-        self,
-        depth: int,
-        width: int,
-        heads: int,
-        hidden: int,
-        *,
-        activation: str = "relu",
-        dropout: float = 0.0,
-        inner_dropout: float | None = None,
-        norm: str = "post",
-    ) -> None:
+    def __init__(self, depth: int, config: BlockConfig) -> None:
         super().__init__()
-        self.width = width
-        self.blocks = nn.ModuleList(
-            DecoderBlock(
-                width,
-                heads,
-                hidden,
-                activation=activation,
-                dropout=dropout,
-                inner_dropout=inner_dropout,
-                norm=norm,
-            )
-            for _ in range(check_size("depth", depth))
-        )
-        self.norm = residual(norm).closing(width)
+        self.width = config.width
+        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(check_size("depth", depth)))
+        self.norm = residual_class(config.norm).closing(config.width)
 
     def forward(
         self,
@@ -120,8 +76,8 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """(B, T, D), (B, S, D), (B|1, T|1, T), (B|1, T|1, S) -> (B, T, D)
 
-        Causal always. Masks of one row a sequence are padding, as in `Encoder`. With packings, x, the
-        result and the memory are real tokens.
+        Always causal. Masks with one row per sequence are padding masks, as in `Encoder`. With packings, x,
+        the result and the memory are real tokens.
         """
         tokens, inside = x, packing
         if packing is None:
@@ -138,17 +94,20 @@ class Decoder(nn.Module):
         return tokens if packing else _unpack(tokens, mask, inside)
 
     def start(self, memory: Tensor, memory_mask: Tensor | None = None, *, capacity: int) -> DecoderCache:
-        """(B, S, D), (B|1, 1, S) -> a cache with room for `capacity` target positions"""
+        """(B, S, D), (B|1, 1, S) -> a cache for `capacity` target positions
+
+        Projects the memory once for all steps.
+        """
         check_axes("memory", memory, "(B, S, D)", self.width)
         tokens, memory_mask, packing = _pack(memory, "memory_mask", memory_mask, rows=1)
         blocks = cast(Iterable[DecoderBlock], self.blocks)
         memories = [block.cross_attention.project(tokens, packing) for block in blocks]
-        return DecoderCache(memories, memory_mask, capacity)
+        return DecoderCache(memories, packing.mask if packing else memory_mask, capacity)
 
     def step(self, x: Tensor, cache: DecoderCache) -> Tensor:
         """(B, T, D) -> (B, T, D)
 
-        The next T positions of each target, most often one; the cache then holds them too.
+        The next T positions of each target, usually one; they are added to the cache.
         """
         if len(cache.memories) != len(self.blocks):
             raise wrong("cache", f"of {len(cache.memories)} blocks", f"{len(self.blocks)} blocks")
@@ -161,21 +120,22 @@ class Decoder(nn.Module):
 def _pack(
     x: Tensor, argument: str, mask: Tensor | None, rows: int
 ) -> tuple[Tensor, Tensor | None, Packing | None]:
-    """The real tokens of x (B, S, D), the mask whole, and the way back, where the mask is padding."""
+    """Tokens, mask and packing: if the mask is a padding mask, only the real tokens of x (B, S, D) and their
+    packing, which replaces the mask."""
     if mask is None:
         return x, None, None
     check_mask(argument, mask, (len(x), rows, x.shape[1]), "(B, T, S)")
-    # How many tokens are real is not known while a model is exported: then all are computed.
+    # While a model is exported, the number of real tokens is unknown: all positions are computed.
     if mask.shape[1] != 1 or torch.compiler.is_exporting():
         return hide_not_finite(x, mask), mask, None
     packing = Packing(mask.expand(len(x), -1, -1))
-    return packing.take(x), packing.mask, packing
+    return packing.take(x), None, packing
 
 
 def _unpack(tokens: Tensor, mask: Tensor | None, packing: Packing | None) -> Tensor:
     """(N, D) | (B, T, D) -> (B, T, D)
 
-    Zeros where a padding mask (B, 1, T) hides a position.
+    The output is zero where a padding mask (B, 1, T) hides a position.
     """
     if packing:
         return packing.pad(tokens)

@@ -1,4 +1,4 @@
-"""What every part asks of its arguments before it computes."""
+"""Checks of arguments. Each raises an error that names the argument and the allowed values."""
 
 from numbers import Integral
 
@@ -9,25 +9,28 @@ from limelight.errors import wrong
 
 
 def check_size(argument: str, value: int) -> int:
+    """Checks a whole number of at least 1, and returns it."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise wrong(argument, repr(value), "a whole number of at least 1")
     return int(value)
 
 
 def check_dropout(value: float) -> float:
+    """Checks a probability of at least 0 and less than 1, and returns it."""
     if not 0.0 <= value < 1.0:
         raise wrong("dropout", value, "at least 0 and less than 1")
     return value
 
 
 def check_floating(argument: str, value: Tensor) -> None:
+    """Checks that a tensor holds floating-point numbers."""
     if not value.is_floating_point():
-        hint = "a mask goes by mask=" if value.dtype == torch.bool else "token ids are embedded first"
+        hint = "a mask is passed as mask=" if value.dtype == torch.bool else "token ids are embedded first"
         raise wrong(argument, f"of type {value.dtype}", f"floating-point numbers; {hint}")
 
 
 def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
-    """Refuse a tensor that has not as many axes as e.g. "(B, T, D)", or not this last one."""
+    """Checks that a tensor has as many axes as, for example, "(B, T, D)", and a last axis of `width`."""
     check_floating(argument, value)
     any_lead = axes.startswith("(...")
     if (value.dim() != axes.count(",") + 1 and not any_lead) or value.shape[-1:] != (width,):
@@ -36,13 +39,13 @@ def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
 
 
 def check_batch(argument: str, value: Tensor, batch: int, owner: str) -> None:
+    """Checks that the first axis of a tensor is the batch size of `owner`."""
     if len(value) != batch:
         raise wrong(argument, f"a batch of {len(value)}", f"{batch}, as {owner}")
 
 
 def check_mask(argument: str, mask: Tensor, shape: tuple[int, ...], axes: str) -> None:
-    """Refuse a mask that is not boolean or does not lie over `shape`: all of the last axis, and all or
-    1 of the others."""
+    """Checks that a mask is boolean and covers `shape`: the whole last axis; every other axis may be 1."""
     if mask.dtype != torch.bool:
         raise wrong(argument, f"of type {mask.dtype}", "torch.bool, True where it may attend")
     whole = len(mask.shape) == len(shape) and mask.shape[-1:] == shape[-1:]

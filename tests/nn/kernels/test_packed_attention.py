@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from support import EXACT, goes_red
+from support import EXACT, must_fail
 from torch import Tensor
 
 from limelight.nn import MultiHeadAttention, Packing, attend, padding_mask
-from limelight.nn.dropout import kept
-from limelight.nn.kernels.packed_attention import SHORT, attend_packed, suits
+from limelight.nn.dropout import keep_mask
+from limelight.nn.kernels.packed_attention import SHORT, attend_packed, supports
 
 B, T, S, D, H = 3, 5, 7, 24, 4
 QUERIES = Packing(padding_mask([5, 2, 3], T))
@@ -31,7 +31,7 @@ def drawn(packing: Packing, memory: Packing) -> list[Tensor]:
 
 
 def padded(tokens: list[Tensor], packing: Packing, memory: Packing, causal: bool) -> Tensor:
-    """The same by the way of every library: pad, split into heads, attend, take."""
+    """The usual implementation: pad, split into heads, attend, take."""
     q, k, v = (
         where.pad(x).unflatten(-1, (H, -1)).transpose(1, 2)
         for x, where in zip(tokens, (packing, memory, memory), strict=True)
@@ -39,7 +39,7 @@ def padded(tokens: list[Tensor], packing: Packing, memory: Packing, causal: bool
     return packing.take(attend(q, k, v, memory.mask.unsqueeze(1), causal=causal).transpose(1, 2).flatten(2))
 
 
-def result_and_slopes(result: Tensor, tokens: list[Tensor]) -> list[Tensor]:
+def result_and_gradients(result: Tensor, tokens: list[Tensor]) -> list[Tensor]:
     torch.manual_seed(2)
     return [result, *torch.autograd.grad(result, tokens, torch.randn_like(result))]
 
@@ -50,23 +50,25 @@ def check_same(found: list[Tensor], expected: list[Tensor]) -> None:
 
 
 @each_case
-def test_values_and_gradients_are_those_of_padded_attention(
+def test_values_and_gradients_equal_those_of_padded_attention(
     packing: Packing, memory: Packing, causal: bool
 ) -> None:
-    assert suits(packing, memory, causal=causal, dropout=0.0)
+    assert supports(packing, memory, causal=causal, dropout=0.0)
     tokens = drawn(packing, memory)
-    found = result_and_slopes(attend_packed(*tokens, packing, memory, H, causal=causal), tokens)
-    check_same(found, result_and_slopes(padded(tokens, packing, memory, causal), tokens))
+    found = result_and_gradients(attend_packed(*tokens, packing, memory, H, causal=causal), tokens)
+    check_same(found, result_and_gradients(padded(tokens, packing, memory, causal), tokens))
     if packing is memory:
-        goes_red(check_same, found, result_and_slopes(padded(tokens, packing, memory, not causal), tokens))
+        must_fail(
+            check_same, found, result_and_gradients(padded(tokens, packing, memory, not causal), tokens)
+        )
 
 
-def test_dropout_multiplies_the_weights_by_what_it_keeps() -> None:
+def test_dropout_multiplies_the_weights_by_the_keep_mask() -> None:
     tokens = drawn(QUERIES, MEMORY)
 
     def ours() -> list[Tensor]:
         torch.manual_seed(3)
-        return result_and_slopes(attend_packed(*tokens, QUERIES, MEMORY, H, dropout=0.4), tokens)
+        return result_and_gradients(attend_packed(*tokens, QUERIES, MEMORY, H, dropout=0.4), tokens)
 
     def expected() -> list[Tensor]:
         q, k, v = (
@@ -76,14 +78,14 @@ def test_dropout_multiplies_the_weights_by_what_it_keeps() -> None:
         scores = (q @ k.mT / (D / H) ** 0.5).masked_fill(~MEMORY.mask.unsqueeze(1), -torch.inf)
         torch.manual_seed(3)
         weights = scores.softmax(-1)
-        mixed = (weights * kept(weights.flatten(0, 1), 0.4).view_as(weights)) @ v
-        return result_and_slopes(QUERIES.take(mixed.transpose(1, 2).flatten(2)), tokens)
+        mixed = (weights * keep_mask(weights.flatten(0, 1), 0.4).view_as(weights)) @ v
+        return result_and_gradients(QUERIES.take(mixed.transpose(1, 2).flatten(2)), tokens)
 
     check_same(ours(), expected())
-    goes_red(check_same, ours(), result_and_slopes(padded(tokens, QUERIES, MEMORY, False), tokens))
+    must_fail(check_same, ours(), result_and_gradients(padded(tokens, QUERIES, MEMORY, False), tokens))
 
 
-def test_multi_head_attention_drops_by_it_while_training_and_only_then() -> None:
+def test_multi_head_attention_applies_dropout_only_in_training() -> None:
     attention = MultiHeadAttention(D, H, dropout=0.5)
     x = torch.randn(QUERIES.tokens, D)
     first, second = (attention(x, packing=QUERIES) for _ in range(2))
@@ -93,7 +95,7 @@ def test_multi_head_attention_drops_by_it_while_training_and_only_then() -> None
     torch.testing.assert_close(attention(x, packing=QUERIES), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_not_finite_stays_in_its_own_sequence() -> None:
+def test_values_that_are_not_finite_do_not_reach_other_sequences() -> None:
     x = torch.randn(QUERIES.tokens, D)
     x[0] = torch.nan
     mixed = attend_packed(x, x, x, QUERIES, QUERIES, H)
@@ -101,11 +103,11 @@ def test_what_is_not_finite_stays_in_its_own_sequence() -> None:
     assert mixed[5:].isfinite().all()
 
 
-def test_half_precision_is_near() -> None:
+def test_half_precision_is_close() -> None:
     attention, x = MultiHeadAttention(D, H), torch.randn(QUERIES.tokens, D)
 
     def run() -> list[Tensor]:
-        return result_and_slopes(attention(x, packing=QUERIES).float(), list(attention.parameters()))
+        return result_and_gradients(attention(x, packing=QUERIES).float(), list(attention.parameters()))
 
     expected = run()
     with torch.autocast("cpu", torch.bfloat16):
@@ -114,7 +116,7 @@ def test_half_precision_is_near() -> None:
         torch.testing.assert_close(one, other, rtol=0.05, atol=0.05)
 
 
-def test_an_empty_batch_mixes_nothing() -> None:
+def test_an_empty_batch_gives_an_empty_result() -> None:
     nothing = Packing(padding_mask([], T))
     x = torch.randn(0, D)
     assert attend_packed(x, x, x, nothing, nothing, H).shape == (0, D)
@@ -139,17 +141,33 @@ EMPTY = Packing(padding_mask([5, 0, 3], T))
     ],
     ids=["an empty one", "an empty memory", "causal, on the left", "causal memory", "long", "batches"],
 )
-def test_it_leaves_the_rest_to_padded_attention(packing: Packing, memory: Packing, causal: bool) -> None:
-    assert not suits(packing, memory, causal=causal, dropout=0.0)
+def test_other_inputs_need_padded_attention(packing: Packing, memory: Packing, causal: bool) -> None:
+    assert not supports(packing, memory, causal=causal, dropout=0.0)
 
 
-def test_long_sequences_with_dropout_need_their_weights_anyway() -> None:
+def test_long_sequences_are_supported_with_dropout() -> None:
     packing = long(SHORT + 1)
-    assert suits(packing, packing, causal=True, dropout=0.1)
+    assert supports(packing, packing, causal=True, dropout=0.1)
 
 
-def test_an_empty_memory_is_still_attended_to_as_nothing() -> None:
+def test_attention_to_an_empty_memory_gives_the_output_bias() -> None:
     attention = MultiHeadAttention(D, H)
     x, memory = torch.randn(QUERIES.tokens, D), torch.randn(EMPTY.tokens, D)
     mixed = attention(x, memory, packing=QUERIES, memory_packing=EMPTY)
     torch.testing.assert_close(mixed[5:7], attention.output.bias.expand(2, -1), **EXACT)
+
+
+def test_a_second_backward_pass_gives_the_same_gradients() -> None:
+    tokens = drawn(QUERIES, MEMORY)
+    result = attend_packed(*tokens, QUERIES, MEMORY, H)
+    first, second = (torch.autograd.grad(result.sum(), tokens, retain_graph=True) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_it_works_in_inference_mode() -> None:
+    tokens = [x.detach() for x in drawn(QUERIES, MEMORY)]
+    expected = attend_packed(*tokens, QUERIES, MEMORY, H)
+    with torch.inference_mode():
+        found = attend_packed(*tokens, Packing(QUERIES.mask), Packing(MEMORY.mask), H)
+    torch.testing.assert_close(found, expected, **EXACT)

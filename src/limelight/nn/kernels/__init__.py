@@ -1,1 +1,1 @@
-"""Implementations for speed; each is tested against the readable module that it replaces."""
+"""Fast implementations for CPUs; each is tested against the readable module that it replaces."""

@@ -1,4 +1,4 @@
-"""Attention between packed tokens of short sequences: what a training step on a CPU mostly computes."""
+"""Attention between packed tokens of short sequences: most of the time of a training step on a CPU."""
 
 import math
 from typing import Any
@@ -6,20 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from limelight.nn.dropout import kept
+from limelight.nn.dropout import keep_mask
 from limelight.nn.kernels.packing import Packing
 
-SHORT = 64  # up to here weights that are written down cost no more than torch's fused kernel
+SHORT = 64  # up to this length, storing the attention weights costs no more than torch's fused kernel
 
 
-def suits(packing: Packing, memory: Packing, *, causal: bool, dropout: float) -> bool:
-    """Whether `attend_packed` may and should do it."""
-    if (
-        torch.compiler.is_compiling()
-    ):  # its own backward pass cannot be compiled, and what torch fuses is as fast
+def supports(packing: Packing, memory: Packing, *, causal: bool, dropout: float) -> bool:
+    """Whether `attend_packed` can compute this attention and is expected to be the fastest way."""
+    if torch.compiler.is_compiling():  # its backward pass cannot be compiled; torch's fused kernel is as fast
         return False
-    if packing.batch != memory.batch or packing.some_empty or memory.some_empty:
+    if packing.batch != memory.batch or packing.has_empty_sequence or memory.has_empty_sequence:
         return False
     if causal and not (packing is memory and packing.trailing):
         return False
@@ -38,18 +37,18 @@ def attend_packed(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """(N, D), (M, D), (M, D) -> (N, D)
+    """(N, D), (U, D), (U, D) -> (N, D)
 
     softmax(QKᵀ/√K)V in each head, with the values and gradients of `attend` on padded tensors.
 
-    Heads go from packed rows to the (B·H, T, K) that is multiplied, and back, in one copy each; the mask
-    is added by the product that makes the scores; nothing in between is kept that the slopes do not need.
+    Heads are copied once from the packed rows to the (G, T, K) tensors that are multiplied, and once back.
+    The mask is added in the same call that computes the scores. Only what the gradients need is kept.
     """
-    with torch.autocast("cpu", enabled=False):  # as precise as what came in
-        return _Packed.apply(queries, keys, values, packing, memory, heads, causal, dropout)  # type: ignore[no-untyped-call]
+    with torch.autocast("cpu", enabled=False):  # the precision of the inputs
+        return _PackedAttention.apply(queries, keys, values, packing, memory, heads, causal, dropout)  # type: ignore[no-untyped-call]
 
 
-class _Packed(torch.autograd.Function):
+class _PackedAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         context: Any,
@@ -62,56 +61,78 @@ class _Packed(torch.autograd.Function):
         causal: bool,
         dropout: float,
     ) -> Tensor:
-        here, there = packing.heads(heads), memory.heads(heads)
+        query_rows, key_rows = packing.heads(heads), memory.heads(heads)
         width = queries.shape[1] // heads
         rows = packing.batch * heads
-        q_bTK = queries.reshape(-1, width).index_select(0, here.spread).view(rows, packing.length, width)
-        k_bSK, v_bSK = (
-            x.reshape(-1, width).index_select(0, there.spread).view(rows, memory.length, width)
+        q_GTK = queries.reshape(-1, width).index_select(0, query_rows.spread)
+        q_GTK = q_GTK.view(rows, packing.length, width)
+        k_GSK, v_GSK = (
+            x.reshape(-1, width).index_select(0, key_rows.spread).view(rows, memory.length, width)
             for x in (keys, values)
         )
-        hidden = there.hidden.to(q_bTK.dtype)
-        if causal:  # which hides the padding, too: it comes after every token that is taken
-            hidden = hidden.new_full((packing.length, memory.length), -math.inf).triu(1)
-        weights_bTS = torch.baddbmm(hidden, q_bTK, k_bSK.mT, alpha=1 / math.sqrt(width)).softmax(-1)
-        keep_bTS = kept(weights_bTS, dropout) if dropout else None
-        dropped_bTS = weights_bTS if keep_bTS is None else weights_bTS * keep_bTS
+        bias = key_rows.bias.to(q_GTK.dtype)
+        if causal:  # this hides the padding, too: it comes after every real token
+            bias = bias.new_full((packing.length, memory.length), -math.inf).triu(1)
+        weights_GTS, scores_edge = _softmax_of_scores(q_GTK, k_GSK, bias)
+        keep_GTS = keep_mask(weights_GTS, dropout) if dropout else None
+        dropped_GTS = weights_GTS if keep_GTS is None else weights_GTS * keep_GTS
         context.save_for_backward(
-            q_bTK, k_bSK, v_bSK, weights_bTS, keep_bTS, dropped_bTS, here.gather, there.gather
+            q_GTK, k_GSK, v_GSK, weights_GTS, keep_GTS, dropped_GTS, query_rows.gather, key_rows.gather
         )
-        return torch.bmm(dropped_bTS, v_bSK).flatten(0, 1).index_select(0, here.gather).view_as(queries)
+        context.scores_edge = scores_edge
+        return torch.bmm(dropped_GTS, v_GSK).flatten(0, 1).index_select(0, query_rows.gather).view_as(queries)
 
     @staticmethod
     @once_differentiable
-    def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         with torch.autocast("cpu", enabled=False):
-            return *_slopes(slope, *context.saved_tensors), None, None, None, None, None
+            gradients = _gradients(gradient, context.scores_edge, *context.saved_tensors)
+        return *gradients, None, None, None, None, None
 
 
-def _slopes(
-    slope: Tensor,
-    q_bTK: Tensor,
-    k_bSK: Tensor,
-    v_bSK: Tensor,
-    weights_bTS: Tensor,
-    keep_bTS: Tensor | None,
-    dropped_bTS: Tensor,
-    here: Tensor,
-    there: Tensor,
+def _softmax_of_scores(q_GTK: Tensor, k_GSK: Tensor, bias: Tensor) -> tuple[Tensor, GradientEdge | None]:
+    """(G, T, K), (G, S, K), (G|1, T|1, S) -> (G, T, S)
+
+    The weights, and the place in their graph where the gradient of the scores arrives: torch computes it from
+    the weights alone. The scores are not kept.
+    """
+    scale = 1 / math.sqrt(q_GTK.shape[-1])
+    with torch.enable_grad():  # the bias needs no gradient; it makes torch record the softmax
+        scores_GTS = torch.baddbmm(bias.detach().requires_grad_(), q_GTK, k_GSK.mT, alpha=scale)
+        edge = get_gradient_edge(scores_GTS) if scores_GTS.requires_grad else None  # None: inference mode
+        return scores_GTS.softmax(-1), edge
+
+
+def _gradients(
+    gradient: Tensor,
+    scores_edge: GradientEdge,
+    q_GTK: Tensor,
+    k_GSK: Tensor,
+    v_GSK: Tensor,
+    weights_GTS: Tensor,
+    keep_GTS: Tensor | None,
+    dropped_GTS: Tensor,
+    query_gather: Tensor,
+    key_gather: Tensor,
 ) -> list[Tensor]:
-    """Of queries, keys and values, packed."""
-    width = q_bTK.shape[-1]
-    # Padding has no slope: it stays zero.
-    slope_bTK = torch.zeros_like(q_bTK)
-    slope_bTK.flatten(0, 1).index_copy_(0, here, slope.reshape(-1, width))
-    of_values = torch.bmm(dropped_bTS.mT, slope_bTK)
-    of_weights = torch.bmm(slope_bTK, v_bSK.mT)
-    if keep_bTS is not None:
-        of_weights.mul_(keep_bTS)
-    of_scores = torch._softmax_backward_data(of_weights, weights_bTS, -1, weights_bTS.dtype)
-    of_queries = torch.bmm(of_scores.div_(math.sqrt(width)), k_bSK)
-    of_keys = torch.bmm(of_scores.mT, q_bTK)
+    """The gradients of queries, keys and values, packed."""
+    width = q_GTK.shape[-1]
+    # Padding has no gradient: it stays zero.
+    grad_GTK = torch.zeros_like(q_GTK)
+    grad_GTK.flatten(0, 1).index_copy_(0, query_gather, gradient.reshape(-1, width))
+    grad_values_GSK = torch.bmm(dropped_GTS.mT, grad_GTK)
+    grad_weights_GTS = torch.bmm(grad_GTK, v_GSK.mT)
+    if keep_GTS is not None:
+        grad_weights_GTS.mul_(keep_GTS)
+    # The graph is retained because a caller may run the backward pass twice.
+    (grad_scores_GTS,) = torch.autograd.grad(weights_GTS, scores_edge, grad_weights_GTS, retain_graph=True)
+    grad_queries_GTK = torch.bmm(grad_scores_GTS.div_(math.sqrt(width)), k_GSK)
+    grad_keys_GSK = torch.bmm(grad_scores_GTS.mT, q_GTK)
     return [
-        of.flatten(0, 1).index_select(0, rows).view(-1, slope.shape[1])
-        for of, rows in ((of_queries, here), (of_keys, there), (of_values, there))
+        grad.flatten(0, 1).index_select(0, gather).view(-1, gradient.shape[1])
+        for grad, gather in (
+            (grad_queries_GTK, query_gather),
+            (grad_keys_GSK, key_gather),
+            (grad_values_GSK, key_gather),
+        )
     ]

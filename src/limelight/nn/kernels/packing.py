@@ -1,4 +1,4 @@
-"""The real tokens of a padded batch, and back: what is padding need not be computed."""
+"""The real tokens of a padded batch, and back, so that padding is not computed."""
 
 import math
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from limelight.nn.validation import check_mask
 
 @dataclass(frozen=True)
 class HeadRows:
-    """Where the heads of packed tokens, (N·H, K), stand in what attention multiplies, (B·H, T, K)."""
+    """How the rows of packed heads (N·H, K) map to the padded heads (B·H, T, K), and back."""
 
-    spread: Tensor  # (B·H·T): the row of packed heads that comes here; padding repeats a real one
-    gather: Tensor  # (N·H): the row that each packed head went to
-    hidden: Tensor  # (B·H, 1, T): -inf at padding, to be added to scores
+    spread: Tensor  # (B·H·T): for each padded row, the index of a packed row; padding repeats a real token
+    gather: Tensor  # (N·H): for each packed row, the index of its padded row
+    bias: Tensor  # (B·H, 1, T): -inf at padding, 0 elsewhere, to be added to scores
 
 
 class Packing:
-    """Where the real tokens of a batch stand, in any layout of padding: left, right or between.
+    """The positions of the real tokens of a batch, with padding on the left, on the right or in between.
 
-    Linear layers, norms, feed-forward and the loss work on the (N, D) real tokens; attention alone
-    needs the padded (B, T, D).
+    Linear layers, norms, feed-forward networks and the loss compute the (N, D) real tokens only; attention
+    alone needs the padded (B, T, D).
     """
 
     def __init__(self, mask: Tensor) -> None:
-        """`mask` is (B, 1, T), True = real, as `padding_mask` makes it."""
+        """`mask` is a padding mask (B, 1, T), True at real tokens, as `padding_mask` returns it."""
         if mask.dim() != 3 or mask.shape[1] != 1:
             raise wrong("mask", f"of shape {tuple(mask.shape)}", "(B, 1, T)")
         check_mask("mask", mask, tuple(mask.shape), "(B, 1, T)")
@@ -36,13 +36,16 @@ class Packing:
         index_N = mask.flatten().nonzero().squeeze(1)
         self.tokens = len(index_N)
         self._index_N = None if self.tokens == mask.numel() else index_N
-        # Whether all padding stands on the right, so that no real token comes after it.
+        # Whether all padding is on the right, so that no real token comes after it.
         self.trailing = not (mask[..., 1:] & ~mask[..., :-1]).any()
-        self.some_empty = not mask.any(-1).all()
+        self.has_empty_sequence = not mask.any(-1).all()
         self._heads: dict[int, HeadRows] = {}
 
     def take(self, padded: Tensor) -> Tensor:
-        """(B, T, ...) -> (N, ...)"""
+        """(B, T, ...) -> (N, ...)
+
+        The real tokens, in order.
+        """
         if padded.shape[:2] != (self.batch, self.length):
             allowed = f"({self.batch}, {self.length}, ...), as the mask"
             raise wrong("padded", f"of shape {tuple(padded.shape)}", allowed)
@@ -57,20 +60,20 @@ class Packing:
         if len(tokens) != self.tokens:
             raise wrong("tokens", f"{len(tokens)} tokens", f"the {self.tokens} real ones of the mask")
         if self._index_N is not None:
-            blank = tokens.new_zeros(self.batch * self.length, *tokens.shape[1:])
-            tokens = blank.index_copy(0, self._index_N, tokens)
+            zeros = tokens.new_zeros(self.batch * self.length, *tokens.shape[1:])
+            tokens = zeros.index_copy(0, self._index_N, tokens)
         return tokens.reshape(self.batch, self.length, *tokens.shape[1:])
 
     def heads(self, heads: int) -> HeadRows:
-        """Computed once: every layer of a stack asks for the same."""
+        """The index tensors for `heads` heads, computed once and shared by all layers of a stack."""
         if heads not in self._heads:
             self._heads[heads] = self._head_rows(heads)
         return self._heads[heads]
 
     def _head_rows(self, heads: int) -> HeadRows:
         real_BT = self.mask.squeeze(1)
-        # Each position's token among the packed ones. Padding repeats the first of its own sequence, so
-        # that a value that is not finite stays among its own.
+        # The index of each position's token among the packed ones. Padding repeats the first token of its own
+        # sequence, so that a value that is not finite does not reach another sequence.
         last_BT = real_BT.flatten().cumsum(0).view_as(real_BT) - 1
         first_B1 = (last_BT[:, -1:] + 1 - real_BT.sum(1, keepdim=True)).clamp(max=max(0, self.tokens - 1))
         token_BT = torch.where(real_BT, last_BT, first_B1)
@@ -78,6 +81,32 @@ class Packing:
         spread_BHT = token_BT.unsqueeze(1) * heads + head_H.unsqueeze(1)
         rows_BHT = torch.arange(spread_BHT.numel(), device=self.mask.device).view_as(spread_BHT)
         gather_NH = self.take(rows_BHT.transpose(1, 2))
-        hidden_BT = torch.zeros_like(real_BT, dtype=torch.float32).masked_fill(~real_BT, -math.inf)
-        hidden_BH1T = hidden_BT[:, None, None].expand(-1, heads, 1, -1)
-        return HeadRows(spread_BHT.flatten(), gather_NH.flatten(), hidden_BH1T.flatten(0, 1))
+        bias_BT = torch.zeros_like(real_BT, dtype=torch.float32).masked_fill(~real_BT, -math.inf)
+        bias_BH1T = bias_BT[:, None, None].expand(-1, heads, 1, -1)
+        return HeadRows(spread_BHT.flatten(), gather_NH.flatten(), bias_BH1T.flatten(0, 1))
+
+
+def hide_padding(
+    mask: Tensor | None,
+    size: int,
+    packing: Packing | None,
+    memory: Packing | None,
+    *,
+    causal: bool,
+    watched: bool,
+) -> Tensor | None:
+    """(B|1, T|1, S) -> (B|1, T|1, S)
+
+    The mask for attention to `size` keys when packed queries or a packed memory were padded again; None where
+    every key may be attended to. Without a mask, the padding of the memory is hidden. If the weights are
+    watched, those of padded queries become zero; otherwise nothing reads them.
+    """
+    if mask is None and memory is not None:
+        # Beside a causal mask, padding on the right needs no mask: it comes after every real token.
+        if causal and packing is memory and memory.trailing and not watched:
+            return None
+        mask = memory.mask
+    if packing is None or not watched:
+        return mask
+    real_BT1 = packing.mask.transpose(1, 2)
+    return real_BT1.expand(-1, -1, size) if mask is None else mask & real_BT1

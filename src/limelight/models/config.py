@@ -1,0 +1,24 @@
+"""What every model config has in common."""
+
+from abc import ABC, abstractmethod
+
+from pydantic import Field
+from torch import nn
+
+from limelight.config import Config
+from limelight.models.sizes import Sizes
+
+
+class ModelConfig(Config, ABC):
+    """The settings of a model. Subclasses have a `kind`, by which recipes name them."""
+
+    kind: str = Field(description="the kind of model")
+
+    @abstractmethod
+    def build(self, sizes: Sizes) -> nn.Module:
+        """The model, with weights at initialisation."""
+
+    @property
+    def summary(self) -> str:
+        """The model in one line."""
+        return self.kind
