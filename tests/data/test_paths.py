@@ -1,4 +1,4 @@
-"""B1: what is no regular file is refused at once, by every reader."""
+"""Devices and pipes are rejected at once by every source of data."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from limelight.errors import WrongInput
 from limelight.experiment.config import experiment
 
-READERS = ("text", "translate", "images", "cifar10")
+RECIPES = ("text", "translate", "images", "cifar10")
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def pipe(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("recipe", READERS)
+@pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("special", ["/dev/zero", "pipe"])
 def test_devices_and_pipes_are_not_read(recipe: str, special: str, pipe: Path) -> None:
     path = pipe if special == "pipe" else Path(special)
@@ -30,7 +30,7 @@ def test_devices_and_pipes_are_not_read(recipe: str, special: str, pipe: Path) -
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", ["pairs.txt", "pairs.tsv.gz", "pairs.zip"])
-def test_a_pipe_with_the_name_of_a_file_of_pairs_is_not_read(name: str, tmp_path: Path) -> None:
+def test_a_pipe_named_like_a_text_file_is_not_read(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(WrongInput, match="not a regular file; devices and pipes are not read"):
         experiment("translate", data=tmp_path / name).task.load(1)
@@ -43,7 +43,7 @@ def test_an_experiment_is_not_read_from_a_pipe(tmp_path: Path) -> None:
         experiment(tmp_path / "mine.toml")
 
 
-def test_a_path_that_is_no_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_path_that_is_not_utf8_gives_a_one_line_error(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/caf\xe9.csv"
     Path(os.fsdecode(name)).write_text("text,label\ngood,1\nbad,0\n")
     command = [

@@ -1,1 +1,1 @@
-"""Bytes -> batches; knows no model."""
+"""Data sets: from files or generators to batches of tensors. Independent of models."""

@@ -1,43 +1,101 @@
-"""What every source of sequences gives: splits, how a line is read, what is to be said."""
+"""Data sets: examples by split, and a digest of them all."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Generic, Protocol, TypeVar
 
 from pydantic import Field
+from torch import Tensor
 
-from limelight.data.batching import Examples
+from limelight.data.batching import Batch, Examples
 from limelight.data.ragged import Ragged
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.vocabulary import Characters, Subwords, Words
+from limelight.errors import unknown
 
-# More are a typing error: the memory check refuses far fewer.
+# A larger number is a typing error: the memory check rejects far smaller ones.
 ExampleCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SPLITS = ("train", "validation", "test")
 
+# How a line of text is encoded as a model input, and decoded.
 Reader = Annotated[Symbols | Vectors | Words | Characters | Subwords, Field(discriminator="kind")]
 
 
+class Split(Protocol):
+    """The examples of one split."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, index: Tensor) -> Batch:
+        """The examples that `index` (B) selects."""
+
+
+E = TypeVar("E", bound=Split)
+
+
+class Dataset(ABC, Generic[E]):
+    """Examples by split: train, validation and, for most data sets, test."""
+
+    splits: dict[str, E]
+    notes: tuple[str, ...]  # what a user should know about the data
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """A checksum of all examples: a run is resumed only on the data it began with."""
+
+    @abstractmethod
+    def lengths(self, split: str) -> Tensor:
+        """-> (N), the length of each example; examples of similar length share a batch"""
+
+    def examples(self, split: str) -> E:
+        """The examples of a split; an unknown name is refused."""
+        if split not in self.splits:
+            raise unknown("split", split, self.splits)
+        return self.splits[split]
+
+    def batch(self, split: str, index: Tensor) -> Batch:
+        """The examples of a split that `index` (B) selects."""
+        return self.examples(split).batch(index)
+
+    @property
+    def held_out(self) -> str:
+        """The split that is used least: test, or validation where there is no test split."""
+        return tuple(self.splits)[-1]
+
+
 @dataclass(frozen=True)
-class SequenceData:
+class SequenceData(Dataset[Examples]):
+    """Sequences with an answer each, or with one answer per item."""
+
     splits: dict[str, Examples]
     reader: Reader
     answers: Answers
     notes: tuple[str, ...] = ()
-    cut: int | None = None  # items beyond which sequences were cut off
-    texts: dict[str, list[str]] = field(default_factory=dict)  # by split, as they were before they were read
-    column: str = ""  # of a table: the one that the texts stand in
-    header: bool = False  # of a table: whether its first row has the names of the columns
+    cut: int | None = None  # maximum length: longer sequences were truncated
+    texts: dict[str, list[str]] = field(default_factory=dict)  # the original texts by split, if there are any
+    column: str = ""  # name of the text column of a CSV or TSV file
+    header: bool = False  # whether the first row of that file contains column names
+
+    def lengths(self, split: str) -> Tensor:
+        """-> (N), the length of each sequence"""
+        return self.examples(split).inputs.lengths
+
+    def text(self, split: str, number: int) -> str:
+        """The original text of an example; empty where it was not read from a text."""
+        texts = self.texts.get(split)
+        return texts[number] if texts else ""
 
     @cached_property
     def digest(self) -> str:
-        """Changes when any example does: a run goes on only with the data it began with."""
-        whole = hashlib.sha256(f"{self.reader.model_dump_json()}{self.answers.model_dump_json()}".encode())
+        """A checksum of all examples."""
+        checksum = hashlib.sha256(f"{self.reader.model_dump_json()}{self.answers.model_dump_json()}".encode())
         for name, examples in self.splits.items():
-            whole.update(name.encode())
+            checksum.update(name.encode())
             for part in (examples.inputs, examples.targets):
                 tensors = (part.values, part.offsets) if isinstance(part, Ragged) else (part,)
                 for tensor in tensors:
-                    whole.update(tensor.contiguous().numpy().tobytes())
-        return whole.hexdigest()
+                    checksum.update(tensor.contiguous().numpy().tobytes())
+        return checksum.hexdigest()

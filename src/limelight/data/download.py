@@ -1,4 +1,4 @@
-"""Files from the internet, into a folder where they stay: in pieces if need be, and never half of one."""
+"""Download files into a cache folder: interrupted downloads are resumed, complete files are verified."""
 
 import fcntl
 import hashlib
@@ -17,61 +17,60 @@ from urllib.request import Request, urlopen
 
 from limelight.errors import WrongInput, wrong
 
-TIMEOUT = 30.0  # seconds without a byte
-TRIES = 3  # in a row, without a byte
-PAUSE = 1.0  # seconds between them
-PIECE = 2**18
-BY_HAND = "download it by hand and pass it with --data PATH"
+TIMEOUT = 30.0  # seconds without receiving a byte
+ATTEMPTS = 3  # consecutive attempts without receiving a byte
+PAUSE = 1.0  # seconds between attempts
+CHUNK = 2**18  # bytes
+BY_HAND = "download it manually and pass it with --data PATH"
 CHECKSUM = re.compile(r"(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})", re.ASCII)
 RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 RANGE_NOT_SATISFIABLE = 416
 PARTIAL = 206
 
-Say = Callable[[int, int], None]  # bytes that are there, bytes of the whole
+Progress = Callable[[int, int], None]  # called with the bytes received so far and the total
 
 
-class _Dropped(Exception):
-    """The connection, and why."""
+class _ConnectionLost(Exception):
+    """The server cannot be reached or the connection was lost; the message is the reason."""
 
 
 def cache_folder() -> Path:
-    """$LIMELIGHT_CACHE, or `limelight` where the system keeps what can be fetched again."""
+    """$LIMELIGHT_CACHE, or the folder `limelight` in $XDG_CACHE_HOME or ~/.cache."""
     if own := os.environ.get("LIMELIGHT_CACHE"):
         return Path(own)
-    there = os.environ.get("XDG_CACHE_HOME", "")
+    base = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        # A relative one is to be ignored, says its specification.
-        return (Path(there) if os.path.isabs(there) else Path.home() / ".cache") / "limelight"
+        # Its specification requires that relative paths are ignored.
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "limelight"
     except RuntimeError:
-        raise WrongInput("no home folder is known: say with LIMELIGHT_CACHE=FOLDER where to keep") from None
+        raise WrongInput("no home folder is known; set LIMELIGHT_CACHE=FOLDER") from None
 
 
-def tell(done: int, total: int) -> None:
-    """How far it is, on a terminal alone; whatever is said next is written over it."""
+def print_progress(done: int, total: int) -> None:
+    """Print the progress on stderr if it is a terminal; each line overwrites the previous one."""
     if sys.stderr.isatty():
         end = "\n" if done == total else "\r"
         print(f"{done / total:4.0%} of {total:,} bytes", end=end, file=sys.stderr, flush=True)
 
 
-def fetch(url: str, folder: Path, *, size: int, checksum: str, say: Say = tell) -> Path:
-    """The file, whole and with this checksum ("md5:…" or "sha256:…"); the network is asked only for what is
-    not there.
+def fetch(url: str, folder: Path, *, size: int, checksum: str, progress: Progress = print_progress) -> Path:
+    """Download a file unless it is already in the folder, and verify its checksum ("md5:…" or "sha256:…").
 
-    What has come stands in a file that ends with .part, and the next call goes on behind it. Only a whole
-    file with the right checksum gets its name.
+    An incomplete download is kept in a file that ends with .part, and the next call resumes it. The file is
+    renamed only when it is complete and its checksum is correct.
     """
     if not CHECKSUM.fullmatch(checksum):
-        raise wrong("checksum", repr(checksum), "md5: or sha256: and its digits")
+        raise wrong("checksum", repr(checksum), "md5: or sha256: followed by hexadecimal digits")
     path = folder / PurePosixPath(urlsplit(url).path).name
     try:
         if path.exists():
-            return _check_old(path, checksum)
+            return _verify_existing(path, checksum)
         folder.mkdir(parents=True, exist_ok=True)
-        with _own(path.with_name(f"{path.name}.part"), path) as part:
-            if part is None:  # another process has just fetched it
-                return _check_old(path, checksum)
-            _fetch_rest(url, part, size, say)
-            _check_new(url, part, checksum)
+        with _lock(path.with_name(f"{path.name}.part"), path) as part:
+            if part is None:  # another process has just downloaded it
+                return _verify_existing(path, checksum)
+            _fetch_rest(url, part, size, progress)
+            _verify_download(url, part, checksum)
             os.fsync(part.fileno())
             os.replace(part.name, path)
     except OSError as error:
@@ -79,44 +78,45 @@ def fetch(url: str, folder: Path, *, size: int, checksum: str, say: Say = tell) 
     return path
 
 
-def _check_old(path: Path, checksum: str) -> Path:
+def _verify_existing(path: Path, checksum: str) -> Path:
     with path.open("rb") as file:
         found = _checksum(file, checksum)
     if found != checksum:
         raise WrongInput(
-            f"{path}: its checksum is {found}, not {checksum}; delete it to have it fetched again"
+            f"{path}: the checksum is {found}; expected: {checksum}; delete the file to download it again"
         )
     return path
 
 
-def _check_new(url: str, part: BinaryIO, checksum: str) -> None:
+def _verify_download(url: str, part: BinaryIO, checksum: str) -> None:
     part.seek(0)
     found = _checksum(part, checksum)
     if found != checksum:
         Path(part.name).unlink()
-        again = f"it was deleted: try again, or {BY_HAND}"
-        raise WrongInput(f"{part.name}: what came from {url} has {found}, not {checksum}; {again}")
+        again = f"the file was deleted: try again, or {BY_HAND}"
+        raise WrongInput(f"{part.name}: the checksum of {url} is {found}; expected: {checksum}; {again}")
 
 
-def _checksum(file: BinaryIO, like: str) -> str:
-    kind = like.partition(":")[0]
-    whole = hashlib.new(kind, usedforsecurity=False)
-    while piece := file.read(PIECE):
-        whole.update(piece)
-    return f"{kind}:{whole.hexdigest()}"
+def _checksum(file: BinaryIO, expected: str) -> str:
+    """The checksum of a file, with the same algorithm as the expected one."""
+    algorithm = expected.partition(":")[0]
+    result = hashlib.new(algorithm, usedforsecurity=False)
+    while chunk := file.read(CHUNK):
+        result.update(chunk)
+    return f"{algorithm}:{result.hexdigest()}"
 
 
 @contextmanager
-def _own(part: Path, path: Path) -> Iterator[BinaryIO | None]:
-    """The file of what has come, for this process alone; None if the whole has come meanwhile."""
+def _lock(part: Path, path: Path) -> Iterator[BinaryIO | None]:
+    """Open and lock the incomplete file; None if another process has completed it in the meantime."""
     with part.open("a+b") as file:
-        busy = WrongInput(f"{part}: another process is fetching it; wait until it has ended")
+        busy = WrongInput(f"{part}: another process is downloading this file; wait until it has finished")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise busy from None
         try:
-            # Who held the lock a moment ago may have given the file its name: it must not be written to.
+            # The previous holder of the lock may have renamed the file: it must not be written to.
             if not path.exists() and not _is_named(file, part):
                 raise busy
             yield None if path.exists() else file
@@ -129,70 +129,74 @@ def _is_named(file: BinaryIO, name: Path) -> bool:
     return name.exists() and os.path.samestat(os.fstat(file.fileno()), name.stat())
 
 
-def _fetch_rest(url: str, part: BinaryIO, size: int, say: Say) -> None:
+def _fetch_rest(url: str, part: BinaryIO, size: int, progress: Progress) -> None:
+    """Download the missing bytes, over several connections if necessary."""
     done = part.seek(0, os.SEEK_END)
     if done > size:
         done = part.truncate(0)
     if done < size:
-        there = f", of which {done:,} are there" if done else ""
-        print(f"fetching {url} ({size:,} bytes{there}) into {part.name}", file=sys.stderr, flush=True)
-    tries = TRIES
+        present = f", {done:,} already present" if done else ""
+        print(f"downloading {url} ({size:,} bytes{present}) to {part.name}", file=sys.stderr, flush=True)
+    attempts = ATTEMPTS
     while done < size:
         before = done
         try:
-            done = _fetch_some(url, part, size, say)
+            done = _fetch_some(url, part, size, progress)
             reason = f"the connection ended after {done:,} bytes"
-        except _Dropped as error:
+        except _ConnectionLost as error:
             done, reason = part.seek(0, os.SEEK_END), str(error)
-        tries = TRIES if done > before else tries - 1
+        attempts = ATTEMPTS if done > before else attempts - 1
         if done < size:
-            if not tries:
-                raise WrongInput(_unreachable(url, part, size, reason))
+            if not attempts:
+                raise WrongInput(_failure(url, part, size, reason))
             time.sleep(PAUSE)
 
 
-def _unreachable(url: str, part: BinaryIO, size: int, reason: str) -> str:
+def _failure(url: str, part: BinaryIO, size: int, reason: str) -> str:
     done = part.seek(0, os.SEEK_END)
-    kept = f"{done:,} bytes are kept, and the next try goes on behind them" if done else "nothing came"
-    return f"{url}: {size:,} bytes were to be fetched, but {reason} ({kept}); try again, or {BY_HAND}"
+    kept = f"{done:,} bytes are kept; the next attempt resumes there" if done else "no bytes were received"
+    return f"{url}: the download of {size:,} bytes failed: {reason} ({kept}); try again, or {BY_HAND}"
 
 
-def _fetch_some(url: str, part: BinaryIO, size: int, say: Say) -> int:
-    """As much as comes through one connection; how much there is then."""
+def _fetch_some(url: str, part: BinaryIO, size: int, progress: Progress) -> int:
+    """Download over one connection; returns the size of the incomplete file afterwards."""
     done = part.seek(0, os.SEEK_END)
-    with _ask(url, done) as response:
-        begin, total = _find_range(response)
-        if begin not in (0, done):
-            part.truncate(0)  # the next try asks for the whole
-            raise _Dropped(f"the server sent byte {begin:,} and on, not {done:,}")
+    with _request(url, done) as response:
+        start, total = _find_range(response)
+        if start not in (0, done):
+            part.truncate(0)  # the next attempt requests the whole file
+            raise _ConnectionLost(f"the server sent bytes from offset {start:,}; requested: {done:,}")
         if total not in (None, size):
-            raise WrongInput(f"{url}: the server has {total:,} bytes, not {size:,}; {BY_HAND}")
-        done = part.truncate(begin)
-        say(done, size)
-        while done < size and (piece := _read(response, min(PIECE, size - done))):
-            done += part.write(piece)
-            say(done, size)
+            raise WrongInput(
+                f"{url}: the file on the server has {total:,} bytes; expected: {size:,}; {BY_HAND}"
+            )
+        done = part.truncate(start)
+        progress(done, size)
+        while done < size and (chunk := _read(response, min(CHUNK, size - done))):
+            done += part.write(chunk)
+            progress(done, size)
     part.flush()
     return done
 
 
-def _ask(url: str, begin: int) -> HTTPResponse:
+def _request(url: str, start: int) -> HTTPResponse:
+    """Request a file from byte `start`; the whole file if the server has no such range."""
     headers = {"User-Agent": "limelight", "Accept-Encoding": "identity"}
-    if begin:
-        headers["Range"] = f"bytes={begin}-"
+    if start:
+        headers["Range"] = f"bytes={start}-"
     try:
         return urlopen(Request(url, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
-        if error.code == RANGE_NOT_SATISFIABLE and begin:
-            return _ask(url, 0)
-        raise _Dropped(f"the server says {error.code} {error.reason}") from None
+        if error.code == RANGE_NOT_SATISFIABLE and start:
+            return _request(url, 0)
+        raise _ConnectionLost(f"the server returned {error.code} {error.reason}") from None
     except (OSError, HTTPException) as error:
-        raise _Dropped(f"it cannot be reached: {getattr(error, 'reason', error)}") from None
+        raise _ConnectionLost(f"the server cannot be reached: {getattr(error, 'reason', error)}") from None
 
 
 def _find_range(response: HTTPResponse) -> tuple[int, int | None]:
-    """Where the answer begins, and how long the whole is; from a server that knows no ranges, all comes."""
+    """The offset at which the response starts, and the size of the whole file if it is given."""
     found = RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if response.status == PARTIAL and found:
         return int(found[1]), None if found[2] == "*" else int(found[2])
@@ -204,4 +208,4 @@ def _read(response: HTTPResponse, most: int) -> bytes:
     try:
         return response.read(most)
     except (OSError, HTTPException) as error:
-        raise _Dropped(f"the connection broke: {error}") from None
+        raise _ConnectionLost(f"the connection was lost: {error}") from None

@@ -1,4 +1,4 @@
-"""Which paths are read at all."""
+"""Checks of paths before they are opened."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from limelight.errors import WrongInput
 
 
 def check_regular(path: Path) -> None:
-    """Refuse devices, pipes and sockets: they may have no end. A missing file is left to whoever opens it."""
-    # Not Path.exists, which raises where a name is too long.
+    """Raise `WrongInput` for devices, pipes and sockets, which may never end. Missing files pass."""
+    # Not Path.exists, which raises an error if a name is too long.
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise WrongInput(f"{path}: not a regular file; devices and pipes are not read")

@@ -1,1 +1,1 @@
-"""One TOML a recipe."""
+"""One TOML file per recipe."""

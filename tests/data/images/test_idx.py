@@ -1,3 +1,5 @@
+"""IDX files, valid, damaged and malicious."""
+
 import gzip
 import random
 import re
@@ -9,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import goes_red, mutated, refused
+from support import must_fail, mutated, refused
 from torch import Tensor
 
-from limelight.data.images.idx import CLOTHES, CLOTHES_BEGIN, find_idx, read_idx
+from limelight.data.images.idx import CLOTHES, CLOTHES_FIRST_LABELS, find_idx, read_idx
 from limelight.data.images.image_data import ImageData
 from limelight.data.images.image_folder import ImageFiles
 from limelight.errors import WrongInput
@@ -21,7 +23,7 @@ TRAIN, TEST, Y, X, L = 53, 17, 7, 5, 3
 
 
 def draw(count: int) -> tuple[Tensor, Tensor]:
-    """Images and labels; every class has some."""
+    """Images and labels of all classes."""
     return torch.randint(256, (count, Y, X), dtype=torch.uint8), torch.arange(count) % L
 
 
@@ -54,19 +56,19 @@ def load(path: Path, seed: int = 1, **settings: float) -> ImageData:
     return ImageFiles(path=str(path), **settings).load(seed)
 
 
-def refusal(folder: Path) -> str:
-    """What it says; nothing where the files are taken."""
+def error_message(folder: Path) -> str:
+    """The error message, or an empty string if there is no error."""
     return refused(read_idx, folder)
 
 
-def check_refusal(folder: Path, expected: str) -> None:
-    assert refusal(folder) == expected
+def check_error(folder: Path, expected: str) -> None:
+    assert error_message(folder) == expected
 
 
 @pytest.mark.parametrize("gz", ["", ".gz"])
 @pytest.mark.parametrize("dot", ["-", "."])
 @pytest.mark.parametrize("below", [".", "raw", "FashionMNIST/raw", "MNIST"])
-def test_every_image_is_read_with_its_label_wherever_the_files_are(
+def test_every_image_is_read_with_its_label_in_every_folder_layout(
     tmp_path: Path, below: str, dot: str, gz: str
 ) -> None:
     whole = write_both(tmp_path / below, dot, gz)
@@ -82,10 +84,10 @@ def test_every_image_is_read_with_its_label_wherever_the_files_are(
 
     check(tmp_path)
     write_both(tmp_path / below, dot, gz)
-    goes_red(check, tmp_path)
+    must_fail(check, tmp_path)
 
 
-def test_validation_is_held_out_from_training_and_the_test_stays_as_it_is(tmp_path: Path) -> None:
+def test_validation_is_held_out_from_training_and_the_test_split_is_unchanged(tmp_path: Path) -> None:
     whole = write_both(tmp_path)
 
     def check(data: ImageData) -> None:
@@ -102,7 +104,7 @@ def test_validation_is_held_out_from_training_and_the_test_stays_as_it_is(tmp_pa
 
     check(load(tmp_path, validation=0.19))
     assert load(tmp_path).notes == ("train: 53 images of 7 × 5", "test: 17 images of 7 × 5")
-    goes_red(check, load(tmp_path, validation=0.3))
+    must_fail(check, load(tmp_path, validation=0.3))
 
 
 def test_without_test_files_a_test_split_is_held_out_too(tmp_path: Path) -> None:
@@ -115,38 +117,38 @@ def test_without_test_files_a_test_split_is_held_out_too(tmp_path: Path) -> None
     }
 
 
-def test_a_file_is_unpacked_by_what_it_is_not_by_its_name(tmp_path: Path) -> None:
+def test_compression_is_detected_from_the_content_and_not_from_the_name(tmp_path: Path) -> None:
     pixels, labels = draw(TRAIN)
     images, names = write(tmp_path, "train", (pixels, labels), gz=".gz")
-    images.write_bytes(packed(pixels))  # as browsers leave it
+    images.write_bytes(packed(pixels))  # as some browsers do
     names.rename(names.with_suffix("")).write_bytes(gzip.compress(packed(labels)))
     splits, _ = read_idx(tmp_path)
     assert splits["train"].pixels.equal(pixels.unsqueeze(1))
     assert splits["train"].labels.equal(labels)
 
 
-def test_what_is_unpacked_is_read_rather_than_what_is_packed(tmp_path: Path) -> None:
+def test_uncompressed_files_are_preferred(tmp_path: Path) -> None:
     write(tmp_path, "train", draw(TRAIN), gz=".gz")
     pixels, labels = draw(TRAIN)
     write(tmp_path, "train", (pixels, labels))
     assert read_idx(tmp_path)[0]["train"].pixels.equal(pixels.unsqueeze(1))
 
 
-def test_clothes_are_called_by_their_names(tmp_path: Path) -> None:
+def test_fashion_mnist_has_its_class_names(tmp_path: Path) -> None:
     def check(begin: tuple[int, ...]) -> None:
         labels = torch.tensor(begin)
         write(tmp_path, "train", (torch.zeros(len(labels), Y, X), labels))
         assert read_idx(tmp_path)[1] == CLOTHES
 
-    check(CLOTHES_BEGIN)
-    goes_red(check, CLOTHES_BEGIN[::-1])
+    check(CLOTHES_FIRST_LABELS)
+    must_fail(check, CLOTHES_FIRST_LABELS[::-1])
 
 
-def test_two_data_sets_in_one_folder_are_refused(tmp_path: Path) -> None:
+def test_two_data_sets_in_one_folder_are_an_error(tmp_path: Path) -> None:
     write_both(tmp_path / "MNIST" / "raw")
     assert find_idx(tmp_path) == tmp_path / "MNIST" / "raw"
     write_both(tmp_path / "KMNIST" / "raw")
-    with pytest.raises(WrongInput, match="both KMNIST/raw and MNIST/raw have IDX files; give one of them"):
+    with pytest.raises(WrongInput, match="both KMNIST/raw and MNIST/raw contain IDX files; pass one of them"):
         find_idx(tmp_path)
     assert find_idx(tmp_path / "nowhere") is None
 
@@ -157,148 +159,152 @@ BROKEN: list[tuple[str, Change, str]] = [
     (
         IMAGES,
         lambda content: b"\0\0\x08\x01" + content[4:],
-        "the file begins with 00 00 08 01; an IDX file of bytes along 3 axes begins with 00 00 08 03",
+        "the file starts with 00 00 08 01; an IDX file of bytes with 3 axes starts with 00 00 08 03",
     ),
     (
         LABELS,
         lambda content: b"\0\0\x0d\x01" + content[4:],
-        "the file begins with 00 00 0d 01; an IDX file of bytes along 1 axis begins with 00 00 08 01",
+        "the file starts with 00 00 0d 01; an IDX file of bytes with 1 axis starts with 00 00 08 01",
     ),
     (
         IMAGES,
         lambda content: b"",
-        "the file is empty; an IDX file of bytes along 3 axes begins with 00 00 08 03",
+        "the file is empty; an IDX file of bytes with 3 axes starts with 00 00 08 03",
     ),
     (IMAGES, lambda content: content[:13], "the file ends inside its header"),
     (
         IMAGES,
         lambda content: content[:-11],
-        "the header says 1,855 bytes follow, 1,844 are there; fetch it again",
+        "1,844 bytes follow the header, but its size is 1,855 bytes; download the file again",
     ),
     (
         IMAGES,
         lambda content: content + b"\0",
-        "the header says 1,855 bytes follow, more are there; fetch it again",
+        "more bytes follow the header, but its size is 1,855 bytes; download the file again",
     ),
     (
         LABELS,
         lambda content: b"\0\0\x08\x01\0\0\0\x05" + content[8:13],
-        f"5 labels are for 53 images of {IMAGES}; there must be as many",
+        f"5 labels for 53 images in {IMAGES}; the numbers must be equal",
     ),
     (
         LABELS,
         lambda content: content[:-1] + b"\xc8",
-        "labels go up to 200, but no image of training has label 3",
+        "the largest label is 200, but no training image has label 3",
     ),
-    (LABELS, lambda content: content[:8] + bytes(53), "every label is 0; two must differ"),
+    (LABELS, lambda content: content[:8] + bytes(53), "all labels are 0; two different ones are needed"),
     (
         IMAGES,
         lambda content: content[:4] + b"\xff" * 12,
-        "the header says 4,294,967,295 × 4,294,967,295 × 4,294,967,295 bytes, more than 1,073,741,824",
+        "the size in the header is 4,294,967,295 × 4,294,967,295 × 4,294,967,295 bytes; "
+        "allowed: at most 1,073,741,824",
     ),
     (
         IMAGES,
         lambda content: content[:8] + bytes(4) + content[12:],
-        "the header says 53 × 0 × 5 bytes: nothing is there",
+        "the size in the header is 53 × 0 × 5 bytes; allowed: at least 1",
     ),
     (
         IMAGES,
         lambda content: gzip.compress(content)[:-9],
         "the file is damaged: Compressed file ended before the end-of-stream marker was reached; "
-        "fetch it again",
+        "download it again",
     ),
     (
         IMAGES,
         lambda content: gzip.compress(content)[:-8] + bytes(8),
-        "the file is damaged: CRC check failed 0x0 != {crc}; fetch it again",
+        "the file is damaged: CRC check failed 0x0 != {crc}; download it again",
     ),
     (
         IMAGES,
         lambda content: gzip.compress(content) + b"more",
-        "the file is damaged: Not a gzipped file (b'mo'); fetch it again",
+        "the file is damaged: Not a gzipped file (b'mo'); download it again",
     ),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "reason"), BROKEN)
-def test_a_broken_file_is_refused_by_name(tmp_path: Path, name: str, change: Change, reason: str) -> None:
+def test_the_error_for_a_broken_file_names_it(tmp_path: Path, name: str, change: Change, reason: str) -> None:
     write_both(tmp_path)
     path = tmp_path / name
     content = path.read_bytes()
     expected = f"{path}: {reason.format(crc=hex(zlib.crc32(content)))}"
     path.write_bytes(change(content))
-    check_refusal(tmp_path, expected)
+    check_error(tmp_path, expected)
     path.write_bytes(content)
-    goes_red(check_refusal, tmp_path, expected)
+    must_fail(check_error, tmp_path, expected)
 
 
-def test_a_label_of_the_test_that_training_has_not_is_refused(tmp_path: Path) -> None:
+def test_a_test_label_that_does_not_occur_in_training_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "train", draw(TRAIN))
     pixels, labels = draw(TEST)
     labels[5] = L
     path = write(tmp_path, "t10k", (pixels, labels))[1]
-    expected = f"{path}: labels go up to 3, but no image of training has label 3"
-    check_refusal(tmp_path, expected)
+    expected = f"{path}: the largest label is 3, but no training image has label 3"
+    check_error(tmp_path, expected)
     write(tmp_path, "t10k", draw(TEST))
-    goes_red(check_refusal, tmp_path, expected)
+    must_fail(check_error, tmp_path, expected)
 
 
-def test_images_of_two_sizes_are_refused(tmp_path: Path) -> None:
+def test_images_of_different_sizes_are_an_error(tmp_path: Path) -> None:
     write(tmp_path, "train", draw(TRAIN))
     pixels, labels = draw(TEST)
     write(tmp_path, "t10k", (pixels.mT, labels))
-    check_refusal(tmp_path, f"{tmp_path}: images of training are 7 × 5, those of the test 5 × 7")
+    check_error(tmp_path, f"{tmp_path}: the training images are 7 × 5, the test images 5 × 7")
 
 
 @pytest.mark.parametrize("name", [IMAGES, LABELS, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"])
-def test_a_file_without_its_counterpart_is_missed(tmp_path: Path, name: str) -> None:
+def test_images_without_labels_and_labels_without_images_are_errors(tmp_path: Path, name: str) -> None:
     write_both(tmp_path)
     (tmp_path / name).unlink()
-    check_refusal(tmp_path, f"{tmp_path}: {name} or its .gz is missing")
-    goes_red(check_refusal, tmp_path, f"{tmp_path}: train is missing")
+    check_error(tmp_path, f"{tmp_path}: {name} or its .gz is missing")
+    must_fail(check_error, tmp_path, f"{tmp_path}: train is missing")
 
 
-def test_tests_alone_are_refused(tmp_path: Path) -> None:
+def test_test_files_without_training_files_are_an_error(tmp_path: Path) -> None:
     write(tmp_path, "t10k", draw(TEST))
-    check_refusal(tmp_path, f"{tmp_path}: {IMAGES} or its .gz is missing")
+    check_error(tmp_path, f"{tmp_path}: {IMAGES} or its .gz is missing")
 
 
 def peak(folder: Path) -> tuple[str, int]:
-    """What is refused, and how many bytes were held for it at most."""
+    """The error message, and the peak memory in bytes."""
     tracemalloc.start()
-    said = refusal(folder)
+    message = error_message(folder)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return said, most
+    return message, most
 
 
 @pytest.mark.parametrize(("gz", "images"), [("", 1_299_827), (".gz", 19_997)])
-def test_memory_is_taken_for_bytes_that_are_there_not_for_what_a_header_says(
+def test_memory_is_allocated_for_existing_bytes_and_not_for_the_size_in_the_header(
     tmp_path: Path, gz: str, images: int
 ) -> None:
     pixels, labels = draw(TRAIN)
     path = write(tmp_path, "train", (pixels, labels), gz=gz)[0]
     content = packed(pixels)[:4] + struct.pack(">3I", images, 28, 28) + packed(pixels)[16:]
     path.write_bytes(gzip.compress(content) if gz else content)
-    said, most = peak(tmp_path)
-    assert said == (f"{path}: the header says {images * 784:,} bytes follow, 1,855 are there; fetch it again")
+    message, most = peak(tmp_path)
+    assert message == (
+        f"{path}: 1,855 bytes follow the header, but its size is {images * 784:,} bytes; "
+        "download the file again"
+    )
     assert most < 5_000_000
 
 
-def test_a_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
-    """19 MB of zeros in 19 kB: at once by what the header says, or as soon as there is more than that."""
+def test_a_decompression_bomb_is_rejected_before_it_is_read(tmp_path: Path) -> None:
+    """19 MB of zeros in 19 kB: rejected by the size in the header, or as soon as more bytes follow."""
     path = write(tmp_path, "train", draw(TRAIN), gz=".gz")[0]
     zeros = bytes(28 * 28 * 24_023)
 
     def check(images: int, reason: str) -> None:
         path.write_bytes(gzip.compress(struct.pack(">HBB3I", 0, 8, 3, images, 28, 28) + zeros))
-        said, most = peak(tmp_path)
-        assert said == f"{path}: {reason}"
+        message, most = peak(tmp_path)
+        assert message == f"{path}: {reason}"
         assert most < 5_000_000
 
-    check(24_023, "it would unpack to more than 200 times its size")
-    check(1, "the header says 784 bytes follow, more are there; fetch it again")
-    goes_red(check, 24_023, "the file is empty")
+    check(24_023, "the uncompressed size is more than 200 times the size of the file")
+    check(1, "more bytes follow the header, but its size is 784 bytes; download the file again")
+    must_fail(check, 24_023, "the file is empty")
 
 
 def check_reads_or_refuses(folder: Path, path: Path) -> bool:
@@ -330,19 +336,19 @@ def check_mutations(folder: Path, count: int) -> None:
         path = chosen.choice(list(contents))
         broken = mutated(contents[path], (b"\0", b"\x01", b"\x08", b"\xff"), chosen)
         packed = mutated(gzip.compress(contents[path], 1), (b"\0", b"\x1f"), chosen)
-        path.unlink()  # a file that is written over is waited for until it is on the disk
+        path.unlink()  # overwriting a file would wait for the disk
         path.write_bytes(chosen.choice([broken, broken, gzip.compress(broken, 1), packed]))
         read += check_reads_or_refuses(folder, path)
         path.unlink()
         path.write_bytes(contents[path])
-    assert count / 50 < read < count * 9 / 10, read  # the faults are neither too small nor too great
+    assert count / 50 < read < count * 9 / 10, read  # the damage is neither too small nor too large
 
 
-def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_damaged_files_are_either_read_or_give_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 503)
-    goes_red(check_reads_or_refuses, None, tmp_path)
+    must_fail(check_reads_or_refuses, None, tmp_path)
 
 
 @pytest.mark.torture
-def test_ten_thousand_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_ten_thousand_damaged_files_are_either_read_or_give_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 10_000)

@@ -1,4 +1,4 @@
-"""Splits of images: nothing twice, nothing lost, every class in training."""
+"""Splits of images: each image is in one split, and each class is in training."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ def numbered(labels: list[int]) -> Images:
     return Images(torch.arange(len(labels), dtype=torch.uint8).view(-1, 1, 1, 1), torch.tensor(labels))
 
 
-def test_every_image_stands_in_one_split_and_every_class_in_training() -> None:
+def test_every_image_is_in_one_split_and_every_class_in_training() -> None:
     labels = [0] * 100 + [1] * 50 + [2] * 3 + [3]
     splits = hold_out_images({"train": numbered(labels)}, {"validation": 0.1, "test": 0.2}, seed=1)
     together = torch.cat([split.pixels.flatten() for split in splits.values()])
@@ -29,7 +29,7 @@ def test_shares_of_small_classes_add_up() -> None:
     assert len(splits["validation"]) == 6
 
 
-def test_the_same_seed_holds_out_the_same() -> None:
+def test_the_same_seed_holds_out_the_same_images() -> None:
     digests = [
         ImageData(hold_out_images({"train": numbered([0, 1] * 40)}, {"test": 0.5}, seed), ("a", "b")).digest
         for seed in (1, 1, 2)
@@ -37,13 +37,13 @@ def test_the_same_seed_holds_out_the_same() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_a_split_that_is_there_stays_as_it_is() -> None:
+def test_an_existing_split_does_not_change() -> None:
     given = {"train": numbered([0, 1] * 20), "test": numbered([1, 0, 1])}
     splits = hold_out_images(given, {"validation": 0.1}, seed=1)
     assert list(splits) == ["train", "validation", "test"]
     assert splits["test"] is given["test"]
 
 
-def test_where_nothing_is_left_it_says_so() -> None:
-    with pytest.raises(WrongInput, match="2 images are too few: none is left for validation"):
+def test_too_few_images_for_a_split_are_an_error() -> None:
+    with pytest.raises(WrongInput, match=r"too few images \(2\): no image is left for validation"):
         hold_out_images({"train": numbered([0, 1])}, {"validation": 0.5}, seed=1)

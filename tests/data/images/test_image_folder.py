@@ -1,4 +1,4 @@
-"""Folders of images: splits, refusals, and the cache."""
+"""Folders of images: splits, errors and the cache."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from drawn import WHOLE, noise, png, save, tensor
 from PIL import Image
-from support import goes_red, refused
+from support import must_fail, refused
 from torch import Tensor
 
 from limelight.config import read
@@ -22,7 +22,7 @@ from limelight.errors import WrongInput
 
 Color = tuple[int, ...]
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
-SKIP = "; mend it, or skip such files: --set task.data.broken=skip"
+SKIP = "; fix it, or skip such files: --set task.data.broken=skip"
 
 
 NAMES = ("cat", "dog", "eel")
@@ -44,7 +44,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def write_classes(folder: Path, seed: int = 0, names: tuple[str, ...] = NAMES) -> list[tuple[str, Tensor]]:
-    """What is written, in order."""
+    """The files that are created, in order."""
     written = []
     for label, (name, count) in enumerate(zip(names, COUNTS, strict=False)):
         for number in range(count):
@@ -58,13 +58,13 @@ def load(path: Path, seed: int = 1, **settings: Any) -> ImageData:
     return ImageFiles(path=str(path), **{"size": SIZE, **settings}).load(seed)
 
 
-def told(path: Path, **settings: Any) -> str:
-    """What is refused; nothing where the folder is taken."""
+def error_message(path: Path, **settings: Any) -> str:
+    """The error message, or an empty string if there is no error."""
     return refused(load, path, **settings)
 
 
-def check_told(path: Path, expected: str) -> None:
-    assert told(path) == expected
+def check_error(path: Path, expected: str) -> None:
+    assert error_message(path) == expected
 
 
 def pairs(data: ImageData, *splits: str) -> list[tuple[str, Tensor]]:
@@ -90,7 +90,7 @@ def sizes(data: ImageData) -> dict[str, int]:
     return {name: len(images) for name, images in data.splits.items()}
 
 
-def test_every_image_of_a_class_folder_stands_in_one_split(tmp_path: Path) -> None:
+def test_every_image_of_a_class_folder_is_in_exactly_one_split(tmp_path: Path) -> None:
     written = write_classes(tmp_path / "pets")
 
     def check(seed: int, written: list[tuple[str, Tensor]]) -> None:
@@ -101,13 +101,13 @@ def test_every_image_of_a_class_folder_stands_in_one_split(tmp_path: Path) -> No
         assert data.notes == ("pets: 23 images kept, 0 files dropped",)
 
     check(1, written)
-    goes_red(check, 1, [("dog", pixels) for _, pixels in written])
+    must_fail(check, 1, [("dog", pixels) for _, pixels in written])
     assert load(tmp_path / "pets", 1).digest == load(tmp_path / "pets", 1).digest
     assert load(tmp_path / "pets", 1).digest != load(tmp_path / "pets", 2).digest
 
 
 @pytest.mark.parametrize("dev", ["dev", "valid", "val", "validation", "Val"])
-def test_folders_of_splits_are_the_splits(tmp_path: Path, dev: str) -> None:
+def test_split_folders_define_the_splits(tmp_path: Path, dev: str) -> None:
     written = {"train": write_classes(tmp_path / "train"), "validation": write_classes(tmp_path / dev, 1)}
 
     def check(written: dict[str, list[tuple[str, Tensor]]]) -> None:
@@ -117,13 +117,13 @@ def test_folders_of_splits_are_the_splits(tmp_path: Path, dev: str) -> None:
 
     check(written)
     written["test"] = write_classes(tmp_path / "test", 2, NAMES[:2])
-    goes_red(check, {**written, "test": written["test"][1:]})
+    must_fail(check, {**written, "test": written["test"][1:]})
     check(written)
     assert load(tmp_path).notes == (
         "train: 23 images kept, 0 files dropped",
         f"{dev}: 23 images kept, 0 files dropped",
         "test: 18 images kept, 0 files dropped",
-        "folders that are not used: 'cache'",
+        "unused folders: 'cache'",
     )
 
 
@@ -138,7 +138,7 @@ def test_without_a_dev_folder_validation_is_held_out(tmp_path: Path) -> None:
     assert sizes(load(path / "train", test=0.0)) == {"train": 21, "validation": 2}
 
 
-def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+def test_a_class_may_be_named_train(tmp_path: Path) -> None:
     path = tmp_path / "vehicles"
     written = write_classes(path, names=("car", "test", "train"))
     data = load(path)
@@ -146,7 +146,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     assert same(anyhow(pairs(data)), anyhow(written))
 
 
-def test_images_of_any_size_and_mode_are_taken(tmp_path: Path) -> None:
+def test_images_of_any_size_and_mode_are_decoded(tmp_path: Path) -> None:
     contents = [save(noise(13, 29), form, **options) for form, options in WHOLE]
     contents += [save(noise(5, 11).convert(mode)) for mode in ("1", "L", "LA", "P", "RGBA", "I;16")]
     for number, content in enumerate(contents):
@@ -158,7 +158,7 @@ def test_images_of_any_size_and_mode_are_taken(tmp_path: Path) -> None:
     assert plain.splits["train"].pixels.shape[1:] == (1, 11, 11)
 
 
-def test_folders_below_a_class_are_walked_in_order(tmp_path: Path) -> None:
+def test_nested_folders_of_a_class_are_read_in_order(tmp_path: Path) -> None:
     for name in ("b/2.png", "b/1/x.png", "a.png", "B.png", "c/d/e/f.png"):
         write(tmp_path / "train" / "cat" / name, save(Image.new("RGB", (7, 7), (len(name), 0, 0))))
     write_classes(tmp_path / "train", names=("ant", "dog"))
@@ -168,7 +168,7 @@ def test_folders_below_a_class_are_walked_in_order(tmp_path: Path) -> None:
     assert found == [len(name) for name in ("B.png", "a.png", "b/1/x.png", "b/2.png", "c/d/e/f.png")]
 
 
-def test_files_that_are_no_images_are_counted_and_hidden_ones_are_not(tmp_path: Path) -> None:
+def test_files_other_than_images_are_counted_and_hidden_files_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "pets"
     written = write_classes(path)
 
@@ -176,10 +176,10 @@ def test_files_that_are_no_images_are_counted_and_hidden_ones_are_not(tmp_path: 
         data = load(path)
         assert same(anyhow(pairs(data)), anyhow(written))
         assert data.notes == (
-            "pets: 23 images kept, 4 files dropped (1 in no class, 3 without the suffix of an image)",
+            "pets: 23 images kept, 4 files dropped (1 outside class folders, 3 without an image suffix)",
         )
 
-    goes_red(check)
+    must_fail(check)
     for name in ("README.md", "cat/labels.csv", "cat/more/noise.npy", "dog/png"):
         write(path / name, b"no image")
     for name in (".hidden.png", "cat/.hidden.png", ".git/a.png", "cat/.more/a.png", "__MACOSX/cat/a.png"):
@@ -187,14 +187,14 @@ def test_files_that_are_no_images_are_counted_and_hidden_ones_are_not(tmp_path: 
     check()
 
 
-def test_a_broken_file_is_refused_by_name_or_skipped_and_named(tmp_path: Path) -> None:
+def test_a_broken_file_is_an_error_or_is_skipped_and_named(tmp_path: Path) -> None:
     path = tmp_path / "pets"
     written = write_classes(path)
     whole = (path / "cat" / "00.png").read_bytes()
     empty, cut = write(path / "cat" / "01.5.png", b""), write(path / "dog" / "06.5.png", whole[:-31])
     os.mkfifo(path / "eel" / "pipe.png")
     (path / "eel" / "\x07link.png").symlink_to(path / "nowhere")
-    check_told(path, f"{empty}: the file is empty{SKIP}")
+    check_error(path, f"{empty}: the file is empty{SKIP}")
 
     def check(broken: int) -> None:
         data = load(path, broken="skip")
@@ -203,27 +203,27 @@ def test_a_broken_file_is_refused_by_name_or_skipped_and_named(tmp_path: Path) -
             f"pets: 23 images kept, {broken} files dropped ({broken} broken)",
             f"skipped: {empty}: the file is empty",
             f"skipped: {cut}: the image is damaged: image file is truncated",
-            f"skipped: '{path}/eel/\\x07link.png': it is no file, or a link to nowhere",
-            f"skipped: {path / 'eel' / 'pipe.png'}: it is no file, or a link to nowhere",
+            f"skipped: '{path}/eel/\\x07link.png': not a file, or a broken link",
+            f"skipped: {path / 'eel' / 'pipe.png'}: not a file, or a broken link",
         )
 
     check(4)
     check(4)  # from the cache
-    goes_red(check, 3)
-    check_told(path, f"{empty}: the file is empty{SKIP}")  # though the cache has the others
+    must_fail(check, 3)
+    check_error(path, f"{empty}: the file is empty{SKIP}")  # although the other images are cached
     empty.unlink()
-    check_told(path, f"{cut}: the image is damaged: image file is truncated{SKIP}")
+    check_error(path, f"{cut}: the image is damaged: image file is truncated{SKIP}")
 
 
-def test_where_all_images_of_a_class_are_broken_it_is_refused(tmp_path: Path) -> None:
+def test_a_class_with_only_broken_images_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "pets"
     write_classes(path)
     for image in (path / "eel").iterdir():
         image.write_bytes(b"broken")
-    assert told(path, broken="skip") == f"{path / 'eel'}: no image is here that can be read"
+    assert error_message(path, broken="skip") == f"{path / 'eel'}: the folder contains no readable image"
     for image in path.rglob("*.png"):
         image.write_bytes(b"broken")
-    assert told(path, broken="skip") == f"{path}: no image is here that can be read"
+    assert error_message(path, broken="skip") == f"{path}: the folder contains no readable image"
 
 
 def test_many_broken_files_are_counted(tmp_path: Path) -> None:
@@ -242,38 +242,44 @@ SPOILED: list[tuple[str, Spoil, str]] = [
     (
         "one class",
         lambda path: [(path / name).rename(path / f".{name}") for name in NAMES[1:]],
-        "{path}: a folder of images for each of two classes is needed; only 'cat' is there",
+        "{path}: at least two class folders are needed; there is only 'cat'",
     ),
     (
         "no class",
         lambda path: [(path / name).rename(path / f".{name}") for name in NAMES],
-        "{path}: a folder of images for each of two classes is needed; none is there",
+        "{path}: at least two class folders are needed; there is none",
     ),
-    ("an empty class", lambda path: (path / "ant").mkdir(), "{path}/ant: no image is here that can be read"),
+    (
+        "an empty class",
+        lambda path: (path / "ant").mkdir(),
+        "{path}/ant: the folder contains no readable image",
+    ),
     (
         "a class of texts",
         lambda path: write(path / "ant" / "a.txt", b"ant"),
-        "{path}/ant: no image is here that can be read",
+        "{path}/ant: the folder contains no readable image",
     ),
     (
         "no training",
         lambda path: write_classes(path / "test"),
-        "{path}: beside test there must be a train folder, with a folder for each class",
+        "{path}: there is a test folder but no train folder with class folders",
     ),
     (
         "a name",
         lambda path: write(path / "bad\nname" / "a.png", b""),
-        "{path}: the name 'bad\\nname' cannot be printed; rename it",
+        "{path}: the name 'bad\\nname' contains unprintable characters; rename it",
     ),
     (
         "a name of bytes",
         lambda path: write(path / os.fsdecode(b"\xff") / "a.png", b""),
-        "{path}: the name '\\udcff' cannot be printed; rename it",
+        "{path}: the name '\\udcff' contains unprintable characters; rename it",
     ),
     (
         "a link back",
         lambda path: (path / "eel" / "up").symlink_to(path),
-        "{path}/eel" + "/up/eel" * 10 + "/up: it is more than 20 folders deep; does a link lead back?",
+        "{path}/eel"
+        + "/up/eel" * 10
+        + "/up: more than 20 nested folders; is there a link to a parent folder?",
     ),
 ]
 
@@ -281,42 +287,44 @@ SPOILED: list[tuple[str, Spoil, str]] = [
 @pytest.mark.parametrize(
     ("spoil", "expected"), [case[1:] for case in SPOILED], ids=[case[0] for case in SPOILED]
 )
-def test_a_folder_that_cannot_be_learned_from_is_refused(tmp_path: Path, spoil: Spoil, expected: str) -> None:
+def test_a_folder_without_valid_classes_is_an_error(tmp_path: Path, spoil: Spoil, expected: str) -> None:
     path = tmp_path / "pets"
     write_classes(path)
-    assert told(path) == ""
+    assert error_message(path) == ""
     spoil(path)
-    check_told(path, expected.format(path=path))
+    check_error(path, expected.format(path=path))
 
 
-def test_a_class_that_training_has_not_is_refused(tmp_path: Path) -> None:
+def test_a_class_that_does_not_occur_in_training_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "pets"
     write_classes(path / "train")
     write_classes(path / "val")
     write_classes(path / "test")
-    assert told(path) == ""
+    assert error_message(path) == ""
     (path / "test" / "eel").rename(path / "test" / "fox")
-    check_told(path, f"{path}/test/fox: training has no such class; there are: cat, dog, eel")
+    check_error(path, f"{path}/test/fox: training has no such class; there are: cat, dog, eel")
     (path / "test" / "fox").rename(path / "test" / "eel")
     write_classes(path / "dev")
-    check_told(path, f"{path}: both dev and val are there; one is enough")
+    check_error(path, f"{path}: both dev and val exist; keep one of them")
 
 
-def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_an_error(tmp_path: Path) -> None:
     file = write(tmp_path / "a.png", save(noise()))
-    check_told(file, f"{file}: it is a file; give its folder")
-    check_told(tmp_path / "b", f"{tmp_path / 'b'}: No such file or directory")
-    check_told(Path("x" * 999), f"{'x' * 999}: No such file or directory")
-    with pytest.raises(WrongInput, match=r"task\.data\.path is empty: give a folder with --data"):
+    check_error(file, f"{file}: not a folder; pass the folder that contains it")
+    check_error(tmp_path / "b", f"{tmp_path / 'b'}: No such file or directory")
+    check_error(Path("x" * 999), f"{'x' * 999}: No such file or directory")
+    with pytest.raises(WrongInput, match=r"task\.data\.path is empty; pass a folder with --data"):
         ImageFiles().load(1)
     with pytest.raises(WrongInput, match="validation \\+ test is 1; allowed: less than 1"):
         read(ImageFiles, {"validation": 0.5, "test": 0.5})
 
 
-def test_too_few_images_are_refused(tmp_path: Path) -> None:
+def test_too_few_images_are_an_error(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         write(tmp_path / "pets" / name / "a.png", save(noise()))
-    check_told(tmp_path / "pets", f"{tmp_path / 'pets'}: 2 images are too few: none is left for validation")
+    check_error(
+        tmp_path / "pets", f"{tmp_path / 'pets'}: too few images (2): no image is left for validation"
+    )
 
 
 # The cache.
@@ -337,13 +345,13 @@ def state(cache: Path) -> dict[str, int]:
 
 
 def check_hit(path: Path, monkeypatch: pytest.MonkeyPatch, digest: str, **settings: Any) -> None:
-    """What Pillow is kept from doing is an image that is damaged; and so the folder is refused."""
+    """While Pillow is disabled, decoding any image is an error."""
     with no_decoding(monkeypatch):
-        assert told(path, **settings) == ""
+        assert error_message(path, **settings) == ""
         assert load(path, **settings).digest == digest
 
 
-def test_images_are_decoded_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_decoded_only_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pets"
     write_classes(path)
     digest = load(path).digest
@@ -352,7 +360,7 @@ def test_images_are_decoded_once(tmp_path: Path, cache: Path, monkeypatch: pytes
     check_hit(path, monkeypatch, digest)
     assert state(cache) == before
     for settings in ({"size": 5}, {"color": False}):
-        goes_red(partial(check_hit, **settings), path, monkeypatch, digest)
+        must_fail(partial(check_hit, **settings), path, monkeypatch, digest)
     path.rename(tmp_path / "moved")
     check_hit(tmp_path / "moved", monkeypatch, digest)
 
@@ -370,14 +378,14 @@ def test_the_digest_is_the_same_with_and_without_a_cache(
     assert first.digest == second.digest == third.digest
     assert third.notes == (
         *first.notes,
-        f"no cache: {tmp_path / 'file' / 'cache'}: Not a directory; images are decoded anew each time",
+        f"no cache: {tmp_path / 'file' / 'cache'}: Not a directory; images are decoded again in each run",
     )
     write(path / "train" / "cat" / "00.png", save(noise(SIZE, SIZE, seed=999)))
     assert load(path).digest != first.digest
 
 
 def change(path: Path) -> None:
-    """Other pixels in as many bytes, with the old date."""
+    """Change pixels without changing the size and the modification time."""
     content, status = path.read_bytes(), path.stat()
     pixels = zlib.compress(bytes(22 * SIZE), 0)
     path.write_bytes(png(SIZE, SIZE, pixels).ljust(len(content), b"\0"))
@@ -395,7 +403,7 @@ def change(path: Path) -> None:
         lambda path: os.utime(path, (1, 1)),
     ],
 )
-def test_what_changes_is_decoded_again(
+def test_any_change_causes_images_to_be_decoded_again(
     tmp_path: Path, alter: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pets"
@@ -403,7 +411,7 @@ def test_what_changes_is_decoded_again(
     digest = load(path).digest
     check_hit(path, monkeypatch, digest)
     alter(path / "cat" / "07.png")
-    goes_red(check_hit, path, monkeypatch, digest)
+    must_fail(check_hit, path, monkeypatch, digest)
     changed = load(path).digest
     check_hit(path, monkeypatch, changed)
 
@@ -428,7 +436,7 @@ def flip(path: Path) -> None:
         lambda path: path.write_bytes(b"[" * 100_000),
     ],
 )
-def test_a_damaged_cache_is_made_anew(
+def test_a_damaged_cache_is_rebuilt(
     tmp_path: Path,
     cache: Path,
     damage: Callable[[Path], Any],
@@ -439,12 +447,12 @@ def test_a_damaged_cache_is_made_anew(
     write_classes(path)
     digest = load(path).digest
     damage(next(cache.glob(f"*.{suffix}")))
-    goes_red(check_hit, path, monkeypatch, digest)
+    must_fail(check_hit, path, monkeypatch, digest)
     assert load(path).digest == digest
     check_hit(path, monkeypatch, digest)
 
 
-def test_a_full_disk_means_no_cache(tmp_path: Path, cache: Path) -> None:
+def test_with_a_full_disk_there_is_no_cache(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "pets"
     written = write_classes(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -454,23 +462,23 @@ def test_a_full_disk_means_no_cache(tmp_path: Path, cache: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert same(anyhow(pairs(data)), anyhow(written))
-    assert data.notes[1:] == (f"no cache: {cache}: File too large; images are decoded anew each time",)
+    assert data.notes[1:] == (f"no cache: {cache}: File too large; images are decoded again in each run",)
     assert list(cache.iterdir()) == []
     assert load(path).digest == data.digest
     assert len(list(cache.iterdir())) == 2
 
 
-def test_nothing_unfinished_is_left(tmp_path: Path, cache: Path) -> None:
+def test_no_temporary_files_remain(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "pets"
     write_classes(path)
     old, new = write(cache / ".tmp-old", b"killed"), write(cache / ".tmp-new", b"at work")
     os.utime(old, (1, 1))
     write(path / "eel" / "zzz.png", b"")
-    assert told(path) == f"{path / 'eel' / 'zzz.png'}: the file is empty{SKIP}"
+    assert error_message(path) == f"{path / 'eel' / 'zzz.png'}: the file is empty{SKIP}"
     assert list(cache.iterdir()) == [new]
 
 
-def test_what_is_done_to_pixels_never_reaches_the_cache(tmp_path: Path) -> None:
+def test_changing_pixels_in_memory_does_not_change_the_cache(tmp_path: Path) -> None:
     write_classes(tmp_path / "train")
     write_classes(tmp_path / "val")
     digest = load(tmp_path).digest
@@ -478,7 +486,9 @@ def test_what_is_done_to_pixels_never_reaches_the_cache(tmp_path: Path) -> None:
     assert load(tmp_path).digest == digest
 
 
-def test_the_cache_is_where_the_system_keeps_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_in_the_cache_folder_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_classes(tmp_path / "pets")
     monkeypatch.setenv("LIMELIGHT_CACHE", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -490,13 +500,13 @@ def test_the_cache_is_where_the_system_keeps_such(tmp_path: Path, monkeypatch: p
     assert len(list((tmp_path / "home" / ".cache" / "limelight").iterdir())) == 2
 
 
-def test_progress_is_told_while_images_are_decoded(tmp_path: Path) -> None:
+def test_progress_is_reported_while_images_are_decoded(tmp_path: Path) -> None:
     write_classes(tmp_path / "train")
     write_classes(tmp_path / "val")
     write_classes(tmp_path / "test")
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     config = ImageFiles(path=str(tmp_path), size=SIZE)
-    config.load(1, progress=lambda done, total: told.append((done, total)))
-    assert told == [(64, 69), (69, 69)]
-    config.load(1, progress=lambda done, total: told.append((done, total)))
-    assert len(told) == 2
+    config.load(1, progress=lambda done, total: progress.append((done, total)))
+    assert progress == [(64, 69), (69, 69)]
+    config.load(1, progress=lambda done, total: progress.append((done, total)))
+    assert len(progress) == 2

@@ -1,7 +1,9 @@
+"""Sets of digits of which one differs."""
+
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from support import goes_red
+from support import must_fail
 
 from limelight.data.synthetic.odd_one_out import OddOneOut
 from limelight.data.text.symbols import Vectors
@@ -15,7 +17,7 @@ def images_of(split: str) -> torch.Tensor:
 
 
 def digits_of(images: torch.Tensor) -> torch.Tensor:
-    """Which digit each image is, found by looking it up among all of them."""
+    """The digit of each image, found by comparing it with all images."""
     pixels, digits = load_digits(return_X_y=True)
     known = {
         tuple((row / 16).tolist()): int(digit)
@@ -33,14 +35,14 @@ def check_sets(split: str, odd: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_all_but_one_are_of_one_digit_and_the_target_says_which(split: str) -> None:
+def test_one_image_of_each_set_differs_and_the_target_is_its_position(split: str) -> None:
     odd = DATA.splits[split].targets
     check_sets(split, odd)
     assert len(odd.unique()) == 7
-    goes_red(check_sets, split, (odd + 1) % 7)
+    must_fail(check_sets, split, (odd + 1) % 7)
 
 
-def test_no_image_of_the_test_sets_was_trained_on() -> None:
+def test_no_test_image_occurs_in_training() -> None:
     seen = {tuple(image.tolist()) for image in images_of("train")}
     held_out = {tuple(image.tolist()) for image in images_of("test")}
     assert len(held_out) > 100
@@ -50,10 +52,10 @@ def test_no_image_of_the_test_sets_was_trained_on() -> None:
 @pytest.mark.parametrize(
     "line", ["", "1 2", "[[1, 2]]", "[1]", "[]", "{}", '[["a"]]', "[[1e999]]", "[" * 10_000]
 )
-def test_a_line_that_is_no_set_of_vectors_is_refused(line: str) -> None:
+def test_a_line_that_is_not_a_list_of_vectors_is_an_error(line: str) -> None:
     with pytest.raises(WrongInput):
         Vectors(features=1).encode(line)
 
 
-def test_a_line_of_vectors_is_read() -> None:
+def test_a_line_of_vectors_is_encoded() -> None:
     assert Vectors(features=2).encode("[[1, 2.5], [3, 4]]").tolist() == [[1, 2.5], [3, 4]]

@@ -1,30 +1,30 @@
-"""Generated tasks: their answers are right by another way of finding them, and no split shares a sequence."""
+"""Generated sequences: answers are verified by independent code, and all sequences are distinct."""
 
 import re
 from collections import Counter
 
 import pytest
 import torch
-from support import goes_red
+from support import must_fail
 
 from limelight.data.batching import Examples
 from limelight.data.dataset import SequenceData
 from limelight.data.ragged import Ragged
-from limelight.data.synthetic.sequences import Brackets, Count, Generated, Majority, Reverse
+from limelight.data.synthetic.sequences import Brackets, Count, GeneratedSequences, Majority, Reverse
 from limelight.errors import WrongInput
 
 SMALL = {"train": 499, "validation": 101, "test": 103}
-TASKS: list[Generated] = [Reverse(**SMALL), Majority(**SMALL), Count(**SMALL), Brackets(**SMALL)]
+TASKS: list[GeneratedSequences] = [Reverse(**SMALL), Majority(**SMALL), Count(**SMALL), Brackets(**SMALL)]
 each_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
 
 
 def lines(data: SequenceData, split: str) -> list[str]:
     inputs = data.splits[split].inputs
-    return [data.reader.write(inputs[i]).replace(" ", "") for i in range(len(inputs))]
+    return [data.reader.decode(inputs[i]).replace(" ", "") for i in range(len(inputs))]
 
 
 def expected(kind: str, line: str) -> object:
-    """The answer, found on the text."""
+    """The answer, computed from the text."""
     if kind == "reverse":
         return line[::-1]
     if kind == "majority":
@@ -43,24 +43,24 @@ def check_answers(kind: str, data: SequenceData) -> None:
         for i, line in enumerate(lines(data, split)):
             target = examples.targets[i]
             if kind == "reverse":
-                said: object = "".join(data.reader.show(target))
+                found: object = "".join(data.reader.item_names(target))
             else:
-                said = data.answers.names[int(target)] if kind == "majority" else float(target)
-            assert said == expected(kind, line), line
+                found = data.answers.names[int(target)] if kind == "majority" else float(target)
+            assert found == expected(kind, line), line
 
 
 @each_task
-def test_every_answer_is_right(task: Generated) -> None:
+def test_every_answer_is_correct(task: GeneratedSequences) -> None:
     data = task.load(seed=1)
     check_answers(task.kind, data)
     broken = data.splits["test"].targets
     shifted = Ragged(broken.values.roll(1), broken.offsets) if isinstance(broken, Ragged) else broken.roll(1)
     spoiled = {**data.splits, "test": Examples(data.splits["test"].inputs, shifted)}
-    goes_red(check_answers, task.kind, SequenceData(spoiled, data.reader, data.answers))
+    must_fail(check_answers, task.kind, SequenceData(spoiled, data.reader, data.answers))
 
 
 @each_task
-def test_no_sequence_stands_twice(task: Generated) -> None:
+def test_all_sequences_are_distinct(task: GeneratedSequences) -> None:
     data = task.load(seed=1)
     every = [line for split in data.splits for line in lines(data, split)]
     assert len(every) == sum(SMALL.values())
@@ -68,7 +68,7 @@ def test_no_sequence_stands_twice(task: Generated) -> None:
 
 
 @each_task
-def test_the_seed_decides_the_data(task: Generated) -> None:
+def test_the_seed_determines_the_data(task: GeneratedSequences) -> None:
     torch.manual_seed(1)
     one = task.load(seed=1)
     torch.manual_seed(2)
@@ -76,7 +76,7 @@ def test_the_seed_decides_the_data(task: Generated) -> None:
     assert task.load(seed=2).digest != one.digest
 
 
-def test_the_digest_sees_a_changed_answer() -> None:
+def test_a_changed_answer_changes_the_digest() -> None:
     data = TASKS[1].load(seed=1)
     before = data.digest
     data.splits["test"].targets[5] += 1
@@ -84,7 +84,7 @@ def test_the_digest_sees_a_changed_answer() -> None:
     assert changed.digest != before
 
 
-def test_lengths_are_those_asked_for() -> None:
+def test_lengths_are_within_the_configured_range() -> None:
     for task in TASKS[1:]:
         found = torch.cat([part.inputs.lengths for part in task.load(1).splits.values()])
         assert found.min() >= task.shortest
@@ -99,14 +99,14 @@ def test_half_of_the_brackets_of_each_length_are_balanced() -> None:
         assert abs(float(of_this.mean()) - 0.5) <= 2 / len(of_this) + 0.05
 
 
-def test_more_sequences_than_there_are_cannot_be_had() -> None:
-    with pytest.raises(WrongInput, match="different sequences, and 60 are asked for"):
+def test_more_sequences_than_exist_are_an_error() -> None:
+    with pytest.raises(WrongInput, match="distinct sequences, but 60 are needed"):
         Reverse(length=4, symbols=2, train=50, validation=5, test=5).load(1)
 
 
-def test_a_line_is_read_with_or_without_spaces_and_what_is_no_symbol_is_refused() -> None:
+def test_spaces_between_symbols_are_optional_and_unknown_symbols_are_an_error() -> None:
     reader = Brackets(**SMALL).reader()
     assert reader.encode("( [ ]").equal(reader.encode("([]"))
-    for line, said in (("(a)", "'a'"), ("  ", "empty")):
-        with pytest.raises(WrongInput, match=said):
+    for line, message in (("(a)", "'a'"), ("  ", "empty")):
+        with pytest.raises(WrongInput, match=message):
             reader.encode(line)

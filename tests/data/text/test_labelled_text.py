@@ -1,3 +1,5 @@
+"""Labelled texts from CSV and TSV files."""
+
 import random
 import re
 from pathlib import Path
@@ -5,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from support import goes_red, mutated
+from support import must_fail, mutated
 
 from limelight.config import read
 from limelight.data.dataset import SequenceData
-from limelight.data.text.labelled_text import Table
+from limelight.data.text.labelled_text import LabelledText
 from limelight.data.text.symbols import Answers
 from limelight.errors import WrongInput
 from limelight.experiment import train
@@ -43,27 +45,27 @@ def write(path: Path, content: str | bytes = csv_of()) -> Path:
 
 def load(path: Path, seed: int = 1, **settings: Any) -> SequenceData:
     # Characters, because held-out words would be unknown.
-    return Table(path=str(path), **{"rarest": 1, "vocabulary": "characters", **settings}).load(seed)
+    return LabelledText(path=str(path), **{"rarest": 1, "vocabulary": "characters", **settings}).load(seed)
 
 
-def refusal(path: Path, **settings: Any) -> str:
+def error_message(path: Path, **settings: Any) -> str:
     with pytest.raises(WrongInput) as caught:
         load(path, **settings)
     return str(caught.value)
 
 
 def pairs(data: SequenceData, split: str) -> list[tuple[str, str]]:
-    """What a split holds, as text and label."""
+    """The texts and labels of a split."""
     examples = data.splits[split]
     labels = [data.answers.names[int(i)] for i in examples.targets]
-    return [(data.reader.write(examples.inputs[i]), label) for i, label in enumerate(labels)]
+    return [(data.reader.decode(examples.inputs[i]), label) for i, label in enumerate(labels)]
 
 
 def everything(data: SequenceData) -> list[tuple[str, str]]:
     return sorted(pair for split in data.splits for pair in pairs(data, split))
 
 
-def test_every_row_of_a_file_stands_in_one_split_with_its_label(tmp_path: Path) -> None:
+def test_every_row_is_in_exactly_one_split_with_its_label(tmp_path: Path) -> None:
     data = load(write(tmp_path / "films.csv"))
     assert everything(data) == sorted(ROWS)
     assert {name: len(split) for name, split in data.splits.items()} == {
@@ -79,17 +81,17 @@ def test_every_row_of_a_file_stands_in_one_split_with_its_label(tmp_path: Path) 
     )
 
 
-def test_the_seed_decides_what_is_held_out(tmp_path: Path) -> None:
+def test_the_seed_determines_what_is_held_out(tmp_path: Path) -> None:
     path = write(tmp_path / "films.csv")
 
     def check(seed: int) -> None:
         assert load(path, seed).digest == load(path, 1).digest
 
     check(1)
-    goes_red(check, 2)
+    must_fail(check, 2)
 
 
-def test_rows_with_one_text_stay_in_one_split(tmp_path: Path) -> None:
+def test_rows_with_the_same_text_stay_in_one_split(tmp_path: Path) -> None:
     twice = [(text.upper() if i % 2 else text, label) for i in range(5) for text, label in ROWS]
 
     def check(rows: Any) -> None:
@@ -100,21 +102,21 @@ def test_rows_with_one_text_stay_in_one_split(tmp_path: Path) -> None:
         assert sum(map(len, texts)) == len(set.union(*texts))
 
     check(twice)
-    goes_red(check, [(f"{text} {i}", label) for i, (text, label) in enumerate(twice)])
+    must_fail(check, [(f"{text} {i}", label) for i, (text, label) in enumerate(twice)])
 
 
 @pytest.mark.parametrize("seed", range(7))
-def test_a_label_that_stands_once_is_trained_on(tmp_path: Path, seed: int) -> None:
+def test_a_label_that_occurs_once_is_in_training(tmp_path: Path, seed: int) -> None:
     data = load(write(tmp_path / "films.csv", csv_of([*ROWS, ("neither fish nor fowl", "odd")])), seed)
     assert ("neither fish nor fowl", "odd") in pairs(data, "train")
 
 
-def test_no_test_share_means_no_test_split(tmp_path: Path) -> None:
+def test_without_a_test_share_there_is_no_test_split(tmp_path: Path) -> None:
     assert list(load(write(tmp_path / "films.csv"), test=0.0).splits) == ["train", "validation"]
 
 
 @pytest.mark.parametrize("dev", ["dev", "valid", "val", "validation"])
-def test_a_folder_is_split_as_its_files_are(tmp_path: Path, dev: str) -> None:
+def test_the_files_of_a_folder_define_the_splits(tmp_path: Path, dev: str) -> None:
     write(tmp_path / "train.csv", csv_of(ROWS[:53]))
     write(
         tmp_path / f"{dev}.tsv", "label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in ROWS[53:])
@@ -127,7 +129,7 @@ def test_a_folder_is_split_as_its_files_are(tmp_path: Path, dev: str) -> None:
     assert pairs(load(tmp_path), "test") == ROWS[7:18]
 
 
-def test_a_folder_without_a_dev_file_holds_out_from_training(tmp_path: Path) -> None:
+def test_without_a_dev_file_validation_is_held_out_from_training(tmp_path: Path) -> None:
     write(tmp_path / "train.csv")
     assert [len(split) for split in load(tmp_path).splits.values()] == [60, 7, 7]
     write(tmp_path / "test.csv", csv_of(ROWS[:11]))
@@ -139,7 +141,7 @@ def test_a_folder_without_a_dev_file_holds_out_from_training(tmp_path: Path) -> 
     ]
 
 
-def test_the_vocabulary_is_of_training_alone(tmp_path: Path) -> None:
+def test_the_vocabulary_is_built_from_training_only(tmp_path: Path) -> None:
     write(tmp_path / "train.csv")
     write(tmp_path / "dev.csv", csv_of([("zebra film", "bad")]))
     assert pairs(load(tmp_path, vocabulary="words"), "validation") == [("<unk> film", "bad")]
@@ -165,11 +167,11 @@ def test_the_vocabulary_is_of_training_alone(tmp_path: Path) -> None:
         ("a.csv", "id,comment,class\n" + "".join(f"{i},{t},{label}\n" for i, (t, label) in enumerate(ROWS))),
     ],
 )
-def test_the_same_rows_are_found_however_the_file_is_written(tmp_path: Path, name: str, content: str) -> None:
+def test_separators_and_line_endings_do_not_change_the_rows(tmp_path: Path, name: str, content: str) -> None:
     assert everything(load(write(tmp_path / name, content))) == sorted(ROWS)
 
 
-def test_columns_are_taken_by_name(tmp_path: Path) -> None:
+def test_columns_are_selected_by_name(tmp_path: Path) -> None:
     content = "a,b,c\n" + "".join(f"x{i % 2},{text},{label}\n" for i, (text, label) in enumerate(ROWS))
     assert everything(load(write(tmp_path / "a.csv", content), text="b", label="c")) == sorted(ROWS)
     bare = write(tmp_path / "b.csv", content.removeprefix("a,b,c\n"))
@@ -178,7 +180,7 @@ def test_columns_are_taken_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u0085", "\r", "\x0b", "\x0c", "\x1e"])
 @pytest.mark.parametrize("separator", [",", "\t"])
-def test_lines_end_with_a_line_feed_and_nothing_else(tmp_path: Path, mark: str, separator: str) -> None:
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, mark: str, separator: str) -> None:
     lines = [f"{text}{mark}and{mark}more{separator}{label}\n" for text, label in ROWS]
 
     def check(content: str) -> None:
@@ -186,17 +188,17 @@ def test_lines_end_with_a_line_feed_and_nothing_else(tmp_path: Path, mark: str, 
         assert everything(data) == sorted((f"{text} and more", label) for text, label in ROWS)
 
     check("".join(lines))
-    goes_red(check, "".join(lines[1:]))
+    must_fail(check, "".join(lines[1:]))
 
 
-def test_quotes_hold_separators_lines_and_quotes(tmp_path: Path) -> None:
+def test_quoted_fields_may_contain_separators_line_feeds_and_quotes(tmp_path: Path) -> None:
     odd = [('a, b "c"\nd', "bad"), ('"e" f', "good")]
     quoted = [('"{}"'.format(text.replace('"', '""')), label) for text, label in odd]
     data = load(write(tmp_path / "a.csv", csv_of([*quoted, *ROWS])), vocabulary="characters")
     assert {('a, b "c" d', "bad"), ('"e" f', "good")} < set(everything(data))
 
 
-def test_quotes_between_tabs_are_text_unless_they_hold_the_whole_field(tmp_path: Path) -> None:
+def test_in_files_with_tabs_quotes_are_text_unless_they_enclose_a_field(tmp_path: Path) -> None:
     texts = {
         '"Up" and "down"': '"Up" and "down"',
         '"so ""it"" goes"': 'so "it" goes',
@@ -208,7 +210,7 @@ def test_quotes_between_tabs_are_text_unless_they_hold_the_whole_field(tmp_path:
     assert {(text, "bad") for text in texts.values()} < set(everything(data))
 
 
-def test_kept_and_dropped_are_all_rows(tmp_path: Path) -> None:
+def test_kept_and_dropped_rows_add_up_to_all_rows(tmp_path: Path) -> None:
     content = csv_of([*ROWS[:7], ("", "bad"), (" ", "good"), *ROWS[7:]]).replace(
         "text,label\n", "text,label\n\n\n"
     )
@@ -221,16 +223,16 @@ def test_kept_and_dropped_are_all_rows(tmp_path: Path) -> None:
         assert kept + dropped == content.count("\n") - 1
 
     check(content)
-    goes_red(check, csv_of())
+    must_fail(check, csv_of())
 
 
-def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
+def test_long_texts_are_truncated_and_counted(tmp_path: Path) -> None:
     data = load(
         write(tmp_path / "a.csv", csv_of([("one two three four", "bad"), *ROWS])),
         vocabulary="words",
         longest=4,
     )
-    assert "74 texts cut to 4 words" in data.notes  # all but the first, which has just four
+    assert "74 texts truncated to 4 words" in data.notes  # all but the first, which has exactly four
     assert max(int(split.inputs.lengths.max()) for split in data.splits.values()) == 4
 
 
@@ -248,12 +250,12 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
         (["1e3", "-.5"], "number"),
     ],
 )
-def test_the_labels_tell_what_is_to_be_said(tmp_path: Path, labels: list[str], kind: str) -> None:
+def test_the_kind_of_answer_is_detected_from_the_labels(tmp_path: Path, labels: list[str], kind: str) -> None:
     rows = [(text, labels[i % len(labels)]) for i, (text, _) in enumerate(ROWS)]
     assert load(write(tmp_path / "a.csv", csv_of(rows))).answers.kind == kind
 
 
-def test_numbers_keep_their_unit_and_training_tells_the_scale(tmp_path: Path) -> None:
+def test_numbers_keep_their_unit_and_the_scale_is_that_of_training(tmp_path: Path) -> None:
     rows = [(text, f"{1000 + i * 0.5}") for i, (text, _) in enumerate(ROWS)]
     data = load(write(tmp_path / "a.csv", csv_of(rows)))
     numbers = torch.cat([split.targets for split in data.splits.values()])  # type: ignore[misc]
@@ -264,7 +266,7 @@ def test_numbers_keep_their_unit_and_training_tells_the_scale(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("mean", "deviation", "output", "said"),
+    ("mean", "deviation", "output", "expected"),
     [
         (4.5, 2.9, -0.2, "3.92"),
         (20_005, 3.2, 1.5, "20009.8"),
@@ -273,13 +275,13 @@ def test_numbers_keep_their_unit_and_training_tells_the_scale(tmp_path: Path) ->
         (5e6, 1e6, 0.1, "5100000"),
     ],
 )
-def test_a_number_is_written_as_exactly_as_such_numbers_differ(
-    mean: float, deviation: float, output: float, said: str
+def test_a_number_is_rounded_relative_to_the_standard_deviation(
+    mean: float, deviation: float, output: float, expected: str
 ) -> None:
-    assert Answers(kind="number", mean=mean, deviation=deviation).write(output) == said
+    assert Answers(kind="number", mean=mean, deviation=deviation).format_number(output) == expected
 
 
-def test_above_numbers_that_all_differ_a_word_is_a_header(tmp_path: Path) -> None:
+def test_a_word_above_distinct_numbers_is_a_header(tmp_path: Path) -> None:
     rows = [(text, f"{i * 0.5}") for i, (text, _) in enumerate(ROWS)]
     data = load(write(tmp_path / "a.csv", csv_of(rows, "essay,points\n")))
     assert data.answers.kind == "number"
@@ -290,7 +292,7 @@ def test_above_numbers_that_all_differ_a_word_is_a_header(tmp_path: Path) -> Non
     )
 
 
-def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_yes_and_no_are_used_only_on_request(tmp_path: Path) -> None:
     words = ("no", "TRUE", "0", "Yes", "false", "1")
     rows = [(text, words[i % 6]) for i, (text, _) in enumerate(ROWS)]
     data = load(write(tmp_path / "a.csv", csv_of(rows)), answer="yes-no")
@@ -304,29 +306,29 @@ def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     [
         ("", {}, "a.csv: the file is empty"),
         (" \n\n", {}, "a.csv: the file is empty"),
-        ("text,label\n", {}, "a.csv: too few rows: none is left for train"),
-        ("text,label\na,b\nc,d\n", {}, "a.csv: too few rows: none is left for train"),
+        ("text,label\n", {}, "a.csv: too few rows: no row is left for train"),
+        ("text,label\na,b\nc,d\n", {}, "a.csv: too few rows: no row is left for train"),
         (csv_of([("a b", "x"), ("c, d", "y")]), {}, "a.csv:3: the number of fields is 3; allowed: 2, as in"),
         ("some text\nmore text\n", {}, "a.csv:1: the number of fields is 1; allowed: 2 or more"),
         (csv_of([('"a b', "x"), *ROWS]), {}, "a.csv:2: unexpected end of data"),
         (csv_of([*ROWS, ('"a" b', "x")]), {}, "a.csv:76: ',' expected after '\"'"),
         (csv_of([("a b", ""), *ROWS]), {}, "a.csv:2: the label is empty"),
-        (csv_of([(text, "x") for text, _ in ROWS]), {}, "a.csv: every label of training is 'x'"),
+        (csv_of([(text, "x") for text, _ in ROWS]), {}, "a.csv: all training labels are 'x'"),
         (csv_of(), {"text": "txet"}, "a.csv:1: column 'txet' is unknown; did you mean 'text'?"),
         (csv_of(), {"text": "column 3"}, "a.csv:1: column 'column 3' is unknown"),
-        (csv_of(), {"text": "text", "label": "text"}, "a.csv:1: which column is text, which is label?"),
-        ("text,label,label\na,b,c\n", {"label": "label"}, "a.csv:1: 2 columns are called 'label'"),
+        (csv_of(), {"text": "text", "label": "text"}, "a.csv:1: the text and label columns are not clear"),
+        ("text,label,label\na,b,c\n", {"label": "label"}, "a.csv:1: 2 columns are named 'label'"),
         (
             "p,q,r\na,b,c\n",
             {"header": "yes"},
-            "label? there are: 'p', 'q', 'r'; say it with --set task.data.text",
+            "not clear; there are: 'p', 'q', 'r'; choose with --set task.data.text",
         ),
         (
             "text,review,label\na,b,c\n",
             {},
-            "a.csv:1: which column is text, which is label? there are: 'text'",
+            "a.csv:1: the text and label columns are not clear; there are: 'text'",
         ),
-        ("abc,def\nghi,jkl\n", {"header": "no"}, "a.csv:1: which column is text"),
+        ("abc,def\nghi,jkl\n", {"header": "no"}, "a.csv:1: the text and label columns are not clear"),
         (
             csv_of([("a b", "6"), ("c d", "x")]),
             {"answer": "number"},
@@ -337,7 +339,7 @@ def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
         (
             csv_of(),
             {"vocabulary": "subwords", "vocabulary_size": 5},
-            "a.csv: the vocabulary's size is 5; allowed: at least",
+            "a.csv: the vocabulary size is 5; allowed: at least",
         ),
         (csv_of().encode("utf-16"), {}, "a.csv:1: byte 0x00 at offset 3 is not UTF-8 text (is it UTF-16"),
         (csv_of()[:30].encode() + b"\0", {}, "a.csv:2: byte 0x00 at offset 30 is not UTF-8"),
@@ -349,36 +351,36 @@ def test_yes_and_no_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
         (b"\xef\xbb\xbftext,label\n\xff,x\n", {}, "a.csv:2: byte 0xff at offset 14 is not UTF-8"),
     ],
 )
-def test_a_wrong_file_is_refused_with_file_line_and_reason(
+def test_the_error_for_an_invalid_file_contains_file_line_and_reason(
     tmp_path: Path, content: str | bytes, settings: dict[str, Any], reason: str
 ) -> None:
     small = {"validation": 0.01, "test": 0.0} if settings.get("answer") == "number" else {}
-    message = refusal(write(tmp_path / "a.csv", content), **small, **settings)
+    message = error_message(write(tmp_path / "a.csv", content), **small, **settings)
     assert message.startswith(str(tmp_path))
     assert reason in message
 
 
-def test_a_label_that_training_has_not_is_refused_where_it_stands(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_label_contains_its_location(tmp_path: Path) -> None:
     write(tmp_path / "train.csv")
     write(tmp_path / "dev.csv", csv_of([("a film", "bad"), ("a film", "ugly")]))
-    assert refusal(tmp_path).startswith(
+    assert error_message(tmp_path).startswith(
         f"{tmp_path / 'dev.csv'}:3: the label is 'ugly'; allowed: a label that"
     )
 
 
-def test_files_that_are_not_there_or_there_twice_are_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "a.csv") == f"{tmp_path / 'a.csv'}: No such file or directory"
-    assert refusal(tmp_path) == f"{tmp_path}: the folder has no train.csv, train.tsv or train.txt"
+def test_missing_and_duplicate_files_are_errors(tmp_path: Path) -> None:
+    assert error_message(tmp_path / "a.csv") == f"{tmp_path / 'a.csv'}: No such file or directory"
+    assert error_message(tmp_path) == f"{tmp_path}: the folder contains no train.csv, train.tsv or train.txt"
     write(tmp_path / "train.csv")
     write(tmp_path / "train.tsv")
-    assert refusal(tmp_path) == f"{tmp_path}: both train.csv and train.tsv are there; one is enough"
-    with pytest.raises(WrongInput, match="give a file with --data"):
-        Table().load(1)
+    assert error_message(tmp_path) == f"{tmp_path}: both train.csv and train.tsv exist; keep one of them"
+    with pytest.raises(WrongInput, match="pass a file with --data"):
+        LabelledText().load(1)
 
 
-def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
+def test_shares_that_leave_no_training_examples_are_an_error() -> None:
     with pytest.raises(WrongInput, match="validation \\+ test is 1; allowed: less than 1"):
-        read(Table, {"validation": 0.5, "test": 0.5})
+        read(LabelledText, {"validation": 0.5, "test": 0.5})
 
 
 MARKS = (b",", b"\t", b";", b'"', b"\n", b"\r", b"\0", b"\xe2\x80\xa8")
@@ -414,20 +416,20 @@ def check_mutations(folder: Path, count: int) -> None:
             "header": draw.choice(["auto", "auto", "yes", "no"]),
         }
         loaded += check_loads_or_refuses(path, settings)
-    assert count / 10 < loaded < count * 9 / 10, loaded  # the faults are neither too small nor too great
+    assert count / 10 < loaded < count * 9 / 10, loaded  # the damage is neither too small nor too large
 
 
-def test_a_damaged_file_is_loaded_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_file_is_either_loaded_or_gives_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 401)
-    goes_red(check_loads_or_refuses, write(tmp_path / "a.csv"), {"vocabulary": "runes"})
+    must_fail(check_loads_or_refuses, write(tmp_path / "a.csv"), {"vocabulary": "runes"})
 
 
 @pytest.mark.torture
-def test_ten_thousand_damaged_files_are_loaded_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_ten_thousand_damaged_files_are_either_loaded_or_give_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 10_000)
 
 
-def test_a_recipe_learns_from_a_file_and_predicts(tmp_path: Path) -> None:
+def test_a_recipe_trains_on_a_file_and_predicts(tmp_path: Path) -> None:
     settings = {
         "task.data.path": str(write(tmp_path / "films.csv")),
         "task.data.rarest": 1,
@@ -439,11 +441,11 @@ def test_a_recipe_learns_from_a_file_and_predicts(tmp_path: Path) -> None:
     run = train("text", settings, tmp_path / "run")
     assert run is not None
     assert run.evaluate("test")["accuracy"] == 1
-    said = run.predict(["a DULL film", "", "what fun"])
-    assert [answer.text for answer in said] == ["bad", "", "good"]
+    answers = run.predict(["a DULL film", "", "what fun"])
+    assert [answer.text for answer in answers] == ["bad", "", "good"]
 
 
-def test_a_text_is_cut_where_it_is_predicted_as_in_training(tmp_path: Path) -> None:
+def test_prediction_truncates_texts_as_training_does(tmp_path: Path) -> None:
     settings = {"task.data.rarest": 1, "task.data.longest": 5, "train.epochs": 1}
     run = train("text", settings, tmp_path / "run", data=write(tmp_path / "films.csv"))
     short, long, other = run.predict(
@@ -452,9 +454,9 @@ def test_a_text_is_cut_where_it_is_predicted_as_in_training(tmp_path: Path) -> N
     assert short == long != other
 
 
-def test_a_run_that_ends_early_says_why(tmp_path: Path) -> None:
+def test_a_run_that_stops_early_reports_the_reason(tmp_path: Path) -> None:
     heard = Heard()
     settings = {"task.data.rarest": 1, "train.patience": 1, "train.rate": 1e-9, "train.epochs": 100}
     train("text", settings, tmp_path / "run", data=write(tmp_path / "films.csv"), watcher=heard)
     assert heard.notes[-1].startswith("ended after step ")
-    assert heard.notes[-1].endswith(": 1 evaluations without a better one, as many as train.patience allows")
+    assert heard.notes[-1].endswith(": 1 evaluations without improvement (train.patience = 1)")

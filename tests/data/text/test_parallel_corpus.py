@@ -1,3 +1,5 @@
+"""Sentence pairs from text files."""
+
 import gzip
 import io
 import random
@@ -8,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import goes_red, mutated, refused
+from support import must_fail, mutated, refused
 
 from limelight.config import read
 from limelight.data.text import text_files
 from limelight.data.text.parallel_corpus import PairFiles
-from limelight.data.text.translation_data import Pair, Sentences
+from limelight.data.text.translation_data import Pair, SentencePairs
 from limelight.errors import WrongInput
 
 # Some sentences have several translations.
@@ -22,7 +24,7 @@ PAIRS = [
     for i in range(53)
     for mark in (".", " !", "…")[: i % 3 + 1]
 ]
-DROP = "; mend it, or drop such lines: --set task.data.broken=drop"
+DROP = "; fix it, or drop such lines: --set task.data.broken=drop"
 
 
 def tabs(pairs: list[Pair] = PAIRS) -> str:
@@ -30,7 +32,7 @@ def tabs(pairs: list[Pair] = PAIRS) -> str:
 
 
 def sides(pairs: list[Pair] = PAIRS) -> tuple[str, str]:
-    """What stands in the two files of a folder."""
+    """The content of the two files of a folder."""
     return "".join(f"{source}\n" for source, _ in pairs), "".join(f"{target}\n" for _, target in pairs)
 
 
@@ -54,25 +56,25 @@ def write_folder(folder: Path, split: str = "train", pairs: list[Pair] = PAIRS, 
     return folder
 
 
-def load(path: Path, seed: int = 1, **settings: Any) -> Sentences:
+def load(path: Path, seed: int = 1, **settings: Any) -> SentencePairs:
     return PairFiles(path=str(path), **{"validation": 0.1, "test": 0.1, **settings}).load(seed)
 
 
-def refusal(path: Path, **settings: Any) -> str:
-    """What it says; nothing where the files are taken."""
+def error_message(path: Path, **settings: Any) -> str:
+    """The error message, or an empty string if there is no error."""
     return refused(load, path, **settings)
 
 
-def check_refusal(path: Path, expected: str) -> None:
-    assert refusal(path) == expected
+def check_error(path: Path, expected: str) -> None:
+    assert error_message(path) == expected
 
 
-def everything(data: Sentences) -> list[Pair]:
+def everything(data: SentencePairs) -> list[Pair]:
     return sorted(pair for split in data.splits.values() for pair in split)
 
 
-def sizes(data: Sentences) -> dict[str, int]:
-    """How many different sources each split has."""
+def sizes(data: SentencePairs) -> dict[str, int]:
+    """The number of distinct sources in each split."""
     return {name: len({source.lower() for source, _ in split}) for name, split in data.splits.items()}
 
 
@@ -103,7 +105,7 @@ def sizes(data: Sentences) -> dict[str, int]:
         ),
     ],
 )
-def test_every_pair_of_a_file_stands_in_one_split_however_it_is_packed(
+def test_every_pair_is_in_exactly_one_split_with_any_compression(
     tmp_path: Path, name: str, packed: Callable[[str], bytes]
 ) -> None:
     def check(content: str) -> None:
@@ -112,7 +114,7 @@ def test_every_pair_of_a_file_stands_in_one_split_however_it_is_packed(
         assert sizes(data) == {"train": 43, "validation": 5, "test": 5}
 
     check(tabs())
-    goes_red(check, tabs(PAIRS[1:]))
+    must_fail(check, tabs(PAIRS[1:]))
 
 
 @pytest.mark.parametrize(
@@ -126,15 +128,15 @@ def test_every_pair_of_a_file_stands_in_one_split_however_it_is_packed(
         tabs().replace("\t", " \t\u00a0").replace("\n", " \r\n"),
     ],
 )
-def test_the_same_pairs_are_found_however_the_file_is_written(tmp_path: Path, content: str) -> None:
+def test_line_endings_and_encoding_marks_do_not_change_the_pairs(tmp_path: Path, content: str) -> None:
     def check(content: str) -> None:
         assert everything(load(write(tmp_path / "a.txt", content))) == sorted(PAIRS)
 
     check(content)
-    goes_red(check, content.replace("7", "8"))
+    must_fail(check, content.replace("7", "8"))
 
 
-def test_notes_tell_what_was_read(tmp_path: Path) -> None:
+def test_notes_report_what_was_read(tmp_path: Path) -> None:
     packed = zipped({"fra-eng/fra.txt": tabs()})
     direction = "source is 'column 1', target is 'column 2'"
     assert load(write(tmp_path / "a.zip", packed)).notes == (
@@ -148,7 +150,7 @@ def test_notes_tell_what_was_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"source": "column 2"}, {"target": "column 1"}])
-def test_a_file_is_read_in_both_directions(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_source_and_target_can_be_swapped(tmp_path: Path, settings: dict[str, str]) -> None:
     path = write(tmp_path / "a.txt", tabs().replace("\n", "\tCC-BY\n"))
 
     def check(**settings: str) -> None:
@@ -157,20 +159,20 @@ def test_a_file_is_read_in_both_directions(tmp_path: Path, settings: dict[str, s
         assert data.notes[1] == "source is 'column 2', target is 'column 1'"
 
     check(**settings)
-    goes_red(check)
+    must_fail(check)
 
 
-def test_the_seed_decides_what_is_held_out(tmp_path: Path) -> None:
+def test_the_seed_determines_what_is_held_out(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt")
 
     def check(seed: int) -> None:
         assert load(path, seed).splits == load(path, 1).splits
 
     check(1)
-    goes_red(check, 2)
+    must_fail(check, 2)
 
 
-def test_pairs_with_one_source_stay_in_one_split(tmp_path: Path) -> None:
+def test_pairs_with_the_same_source_stay_in_one_split(tmp_path: Path) -> None:
     often = [
         (source.upper().replace(" ", "  ") if i % 2 else source, f"{target} {i}")
         for i in range(5)
@@ -187,17 +189,17 @@ def test_pairs_with_one_source_stay_in_one_split(tmp_path: Path) -> None:
         assert sum(map(len, sources)) == len(set.union(*sources))
 
     check(often)
-    goes_red(check, [(f"{source} {i}", target) for i, (source, target) in enumerate(often)])
+    must_fail(check, [(f"{source} {i}", target) for i, (source, target) in enumerate(often)])
 
 
-def test_no_test_share_means_no_test_split(tmp_path: Path) -> None:
+def test_without_a_test_share_there_is_no_test_split(tmp_path: Path) -> None:
     assert sizes(load(write(tmp_path / "a.txt"), test=0.0)) == {"train": 48, "validation": 5}
 
 
 @pytest.mark.parametrize("gz", ["", ".gz"])
 @pytest.mark.parametrize("dev", ["dev", "valid", "val", "validation", "val.tok", "dev_2017"])
 @pytest.mark.parametrize("test", ["test", "test_2016_flickr"])
-def test_a_folder_is_split_as_its_files_are(tmp_path: Path, dev: str, test: str, gz: str) -> None:
+def test_the_files_of_a_folder_define_the_splits(tmp_path: Path, dev: str, test: str, gz: str) -> None:
     write(tmp_path / "README.md", "Not data.")
     write_folder(tmp_path, "train", PAIRS[:61], gz=gz)
     write_folder(tmp_path, dev, PAIRS[61:79], gz=gz)
@@ -212,7 +214,7 @@ def test_a_folder_is_split_as_its_files_are(tmp_path: Path, dev: str, test: str,
     )
 
 
-def test_a_folder_without_a_dev_file_holds_out_from_training(tmp_path: Path) -> None:
+def test_without_a_dev_file_validation_is_held_out_from_training(tmp_path: Path) -> None:
     write_folder(tmp_path)
     assert sizes(load(tmp_path)) == {"train": 43, "validation": 5, "test": 5}
     write_folder(tmp_path, "test", [("I see a dog.", "Je vois un chien.")])
@@ -234,7 +236,7 @@ def test_a_folder_without_a_dev_file_holds_out_from_training(tmp_path: Path) -> 
         (["de", "en", "txt"], {}, ("en", "de")),
     ],
 )
-def test_languages_are_chosen_by_extension(
+def test_languages_are_selected_by_extension(
     tmp_path: Path, there: list[str], settings: dict[str, str], chosen: tuple[str, str]
 ) -> None:
     for language in there:
@@ -246,24 +248,24 @@ def test_languages_are_chosen_by_extension(
         assert data.notes[-1] == f"source is {source!r}, target is {target!r}"
 
     check(*chosen)
-    goes_red(check, *chosen[::-1])
+    must_fail(check, *chosen[::-1])
 
 
-def test_of_several_sets_the_one_that_is_called_like_the_split_is_taken(tmp_path: Path) -> None:
+def test_of_several_file_sets_the_one_named_after_the_split_is_used(tmp_path: Path) -> None:
     write_folder(tmp_path, "train", PAIRS[:61])
     write_folder(tmp_path, "train.old", PAIRS[:7])
     write_folder(tmp_path, "val", PAIRS[61:79])
     write_folder(tmp_path, "test_2016", PAIRS[79:97])
     write_folder(tmp_path, "test_2017", PAIRS[97:])
     write(tmp_path / "test_2018.en", "Nobody has translated this.")
-    says = "keep one, or call it test.en and test.fr"
-    check_refusal(tmp_path, f"{tmp_path}: test could be test_2016 or test_2017; {says}")
+    message = "keep one, or name it test.en and test.fr"
+    check_error(tmp_path, f"{tmp_path}: test could be test_2016 or test_2017; {message}")
     write_folder(tmp_path, "test", PAIRS[79:97])
-    goes_red(check_refusal, tmp_path, f"{tmp_path}: test could be test_2016 or test_2017; {says}")
+    must_fail(check_error, tmp_path, f"{tmp_path}: test could be test_2016 or test_2017; {message}")
     assert load(tmp_path).splits == {"train": PAIRS[:61], "validation": PAIRS[61:79], "test": PAIRS[79:97]}
 
 
-def test_sources_of_training_in_other_files_are_kept_and_counted(tmp_path: Path) -> None:
+def test_training_sources_in_other_files_are_kept_and_counted(tmp_path: Path) -> None:
     write_folder(tmp_path)
     write_folder(tmp_path, "test", [("i SEE  7 cats.", "Je vois sept chats."), ("A dog.", "Un chien.")])
 
@@ -271,17 +273,17 @@ def test_sources_of_training_in_other_files_are_kept_and_counted(tmp_path: Path)
         data = load(write_folder(tmp_path, "val", pairs))
         assert data.splits["validation"] == pairs
         assert data.notes[-2:] == (
-            "2 of 3 pairs of validation have a source that training has too",
-            "1 of 2 pairs of test have a source that training has too",
+            "2 of 3 pairs of validation have a source that also occurs in training",
+            "1 of 2 pairs of test have a source that also occurs in training",
         )
 
     check([("A dog.", "Un chien."), *PAIRS[:2]])
-    goes_red(check, [("A dog.", "Un chien."), ("A horse.", "Un cheval."), PAIRS[0]])
+    must_fail(check, [("A dog.", "Un chien."), ("A horse.", "Un cheval."), PAIRS[0]])
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085", "\r", "\x0b", "\x0c", "\x1e"])
 @pytest.mark.parametrize("form", ["a.txt", "folder"])
-def test_lines_end_with_a_line_feed_and_nothing_else(tmp_path: Path, mark: str, form: str) -> None:
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, mark: str, form: str) -> None:
     marked = [(f"{source}{mark}and{mark}more", f"{target}{mark}encore") for source, target in PAIRS]
 
     def check(pairs: list[Pair]) -> None:
@@ -291,7 +293,7 @@ def test_lines_end_with_a_line_feed_and_nothing_else(tmp_path: Path, mark: str, 
         assert "105 pairs kept, 0 lines dropped" in data.notes[0]
 
     check(marked)
-    goes_red(check, marked[1:])
+    must_fail(check, marked[1:])
 
 
 @pytest.mark.parametrize("form", ["a.txt", "folder"])
@@ -309,12 +311,12 @@ def test_quotes_and_narrow_spaces_are_text(tmp_path: Path, form: str) -> None:
         assert set(odd) < set(everything(data))
 
     check([*PAIRS, *odd])
-    goes_red(check, [*PAIRS, *((source, target.replace("\u202f", " ")) for source, target in odd)])
+    must_fail(check, [*PAIRS, *((source, target.replace("\u202f", " ")) for source, target in odd)])
 
 
 LONG = "very " * 200 + "long"
 BROKEN = [
-    ("no tab here", "without a tab", "no tab stands between sentence and translation"),
+    ("no tab here", "without a tab", "there is no tab between sentence and translation"),
     ("one\ttab\ttoo many", "with too many tabs", "the line has 2 tabs, more than most lines"),
     ("\tUn chien.", "with an empty side", "the source is empty"),
     ("A dog.\t \u00a0", "with an empty side", "the target is empty"),
@@ -324,21 +326,21 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("line", "reason"), [(line, reason) for line, _, reason in BROKEN])
-def test_a_broken_line_is_refused_where_it_stands(tmp_path: Path, line: str, reason: str) -> None:
+def test_the_error_for_a_broken_line_contains_its_location(tmp_path: Path, line: str, reason: str) -> None:
     lines = tabs().splitlines()
     path = write(tmp_path / "a.txt", "\n".join([*lines[:16], line, *lines[16:]]))
-    check_refusal(path, f"{path}:17: {reason}{DROP}")
+    check_error(path, f"{path}:17: {reason}{DROP}")
     packed = write(
         tmp_path / "a.zip", zipped({"x/fra.txt": "\n".join([*lines[:28], line, *lines[28:], line])})
     )
-    check_refusal(packed, f"{packed}/fra.txt:29: {reason}{DROP}")
-    goes_red(check_refusal, write(path), f"{path}:17: {reason}{DROP}")
+    check_error(packed, f"{packed}/fra.txt:29: {reason}{DROP}")
+    must_fail(check_error, write(path), f"{path}:17: {reason}{DROP}")
 
 
-def test_a_fourth_column_is_refused_where_three_are_the_rule(tmp_path: Path) -> None:
+def test_a_fourth_column_is_an_error_in_a_file_with_three_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", tabs().replace("\n", "\tCC-BY\n") + "one\ttwo\tCC-BY\tfour\n")
-    check_refusal(path, f"{path}:106: the line has 3 tabs, more than most lines{DROP}")
-    goes_red(check_refusal, write(path), f"{path}:106: the line has 3 tabs, more than most lines{DROP}")
+    check_error(path, f"{path}:106: the line has 3 tabs, more than most lines{DROP}")
+    must_fail(check_error, write(path), f"{path}:106: the line has 3 tabs, more than most lines{DROP}")
 
 
 @pytest.mark.parametrize(
@@ -350,17 +352,17 @@ def test_a_fourth_column_is_refused_where_three_are_the_rule(tmp_path: Path) -> 
         ("fr", LONG, "the target has 1,004 characters, more than 1,000"),
     ],
 )
-def test_a_broken_line_of_parallel_files_is_refused_in_its_own_file(
+def test_the_error_for_a_broken_line_names_the_correct_parallel_file(
     tmp_path: Path, language: str, line: str, reason: str
 ) -> None:
     path = write_folder(tmp_path) / f"train.{language}"
     lines = path.read_text().split("\n")
     write(path, "\n".join([*lines[:22], line, *lines[23:]]))
-    check_refusal(tmp_path, f"{path}:23: {reason}{DROP}")
-    goes_red(check_refusal, write_folder(tmp_path), f"{path}:23: {reason}{DROP}")
+    check_error(tmp_path, f"{path}:23: {reason}{DROP}")
+    must_fail(check_error, write_folder(tmp_path), f"{path}:23: {reason}{DROP}")
 
 
-def test_kept_and_dropped_are_all_lines(tmp_path: Path) -> None:
+def test_kept_and_dropped_lines_add_up_to_all_lines(tmp_path: Path) -> None:
     lines = tabs().split("\n")[:-1]
     content = "\n".join(
         ["", *lines[:30], *(line for line, _, _ in BROKEN), "\t", *lines[30:], " \t ", "no tab", ""]
@@ -377,17 +379,17 @@ def test_kept_and_dropped_are_all_lines(tmp_path: Path) -> None:
         assert kept + dropped == total
 
     check(content, content.count("\n"))
-    goes_red(check, f"{content}\n", content.count("\n") + 1)
+    must_fail(check, f"{content}\n", content.count("\n") + 1)
 
 
-def test_blank_lines_are_dropped_and_counted_where_broken_ones_are_refused(tmp_path: Path) -> None:
+def test_blank_lines_are_dropped_and_counted_even_if_broken_lines_are_errors(tmp_path: Path) -> None:
     def check(pairs: list[Pair]) -> None:
         data = load(write_folder(tmp_path, "train", pairs))
         assert everything(data) == sorted(PAIRS)
         assert data.notes[0] == "train.en and train.fr: 105 pairs kept, 2 lines dropped (2 blank)"
 
     check([("", " "), *PAIRS[:7], ("\t", ""), *PAIRS[7:]])
-    goes_red(check, PAIRS)
+    must_fail(check, PAIRS)
     write(tmp_path / "a.txt", f"\n \n\t\n{tabs()}")
     assert load(tmp_path / "a.txt").notes[0] == "a.txt: 105 pairs kept, 3 lines dropped (3 blank)"
 
@@ -402,10 +404,10 @@ def test_broken_lines_of_parallel_files_are_dropped_in_pairs(tmp_path: Path) -> 
     assert data.notes[0] == f"train.en and train.fr: {counts}"
 
 
-def test_longest_counts_characters(tmp_path: Path) -> None:
+def test_the_maximum_length_is_in_characters(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", tabs([*PAIRS, ("é" * 31, "x" * 31)]))
-    assert refusal(path, longest=31) == ""
-    assert refusal(path, longest=30) == f"{path}:106: the source has 31 characters, more than 30{DROP}"
+    assert error_message(path, longest=31) == ""
+    assert error_message(path, longest=30) == f"{path}:106: the source has 31 characters, more than 30{DROP}"
 
 
 UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
@@ -418,12 +420,12 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ("a.txt", "\ufeff \r\n\n", ": the file is empty"),
         ("a.txt.gz", b"", ": the file is empty"),
         ("a.zip", zipped({"fra.txt": "\n"}), "/fra.txt: the file is empty"),
-        ("a.txt", tabs(PAIRS[:3]), ": too few pairs: none is left for train"),
-        ("a.txt", tabs(PAIRS[:1]), ": too few pairs: none is left for train"),
+        ("a.txt", tabs(PAIRS[:3]), ": too few pairs: no pair is left for train"),
+        ("a.txt", tabs(PAIRS[:1]), ": too few pairs: no pair is left for train"),
         (
             "a.txt",
             "".join(f"7\t{source}\t9\t{target}\n" for source, target in PAIRS),
-            ": lines have 4 columns; keep two, a sentence and its translation",
+            ": most lines have 4 columns; allowed: 2, a sentence and its translation",
         ),
         ("a.txt", tabs().encode("utf-16"), f":1: byte 0x00 at offset 3 {UTF8}"),
         ("a.txt", "a\tb\ncafé\tx\n".encode("latin-1"), f":2: byte 0xe9 at offset 7 {UTF8}"),
@@ -436,95 +438,93 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         (
             "a.txt.gz",
             tabs(),
-            ": the archive is damaged: Not a gzipped file (b'I '); fetch it or pack it again",
+            ": the archive is damaged: Not a gzipped file (b'I '); download or create it again",
         ),
         (
             "a.txt.gz",
             gzip.compress(tabs().encode(), mtime=0)[:-9],
             ": the archive is damaged: Compressed file ended before the end-of-stream marker was reached; "
-            "fetch it or pack it again",
+            "download or create it again",
         ),
-        ("a.zip", tabs(), ": the archive is damaged: File is not a zip file; fetch it or pack it again"),
+        ("a.zip", tabs(), ": the archive is damaged: File is not a zip file; download or create it again"),
         (
             "a.zip",
             zipped({"fra.txt": tabs()}).replace(b"PK\3\4", b"PK\3\5"),
-            ": the archive is damaged: Bad magic number for file header; fetch it or pack it again",
+            ": the archive is damaged: Bad magic number for file header; download or create it again",
         ),
-        ("a.zip", zipped({}), ": no .txt or .tsv file is inside"),
-        ("a.zip", zipped({"_about.txt": "x", "fra.csv": "x"}), ": no .txt or .tsv file is inside"),
+        ("a.zip", zipped({}), ": the archive contains no .txt or .tsv file"),
+        ("a.zip", zipped({"_about.txt": "x", "fra.csv": "x"}), ": the archive contains no .txt or .tsv file"),
         (
             "a.zip",
             zipped({"x/fra.txt": tabs(), "x/deu.txt": tabs()}),
-            ": both x/fra.txt and x/deu.txt are inside; one is enough, so unpack it and give the file",
+            ": the archive contains both x/fra.txt and x/deu.txt; unpack it and pass one file",
         ),
         (
             "a.zip",
             zipped({"fra.txt": tabs()})
             .replace(b"PK\3\4\x14\0\0", b"PK\3\4\x14\0\1")
             .replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
-            ": a password protects it; unpack it and give the file that is inside",
+            ": the archive is protected by a password; unpack it and pass the file",
         ),
         (
             "train.en",
             sides()[0],
-            ": pairs with a tab between are read from .txt, .tsv, their .gz, .zip; "
-            "of parallel files such as train.en and train.fr, give the folder",
+            ": the file type is not supported; allowed: .txt, .tsv, their .gz, .zip; "
+            "for parallel files such as train.en and train.fr, pass the folder",
         ),
         (
             "train.en.gz",
             gzip.compress(b"x\n", mtime=0),
-            ": pairs with a tab between are read from .txt, .tsv, their .gz, .zip; "
-            "of parallel files such as train.en and train.fr, give the folder",
+            ": the file type is not supported; allowed: .txt, .tsv, their .gz, .zip; "
+            "for parallel files such as train.en and train.fr, pass the folder",
         ),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_line_with_place_and_reason(
+def test_an_invalid_file_gives_a_one_line_error_with_location_and_reason(
     tmp_path: Path, name: str, content: str | bytes, expected: str
 ) -> None:
     path = write(tmp_path / name, content)
-    check_refusal(path, f"{path}{expected}")
-    goes_red(check_refusal, write(tmp_path / "whole.txt"), f"{path}{expected}")
+    check_error(path, f"{path}{expected}")
+    must_fail(check_error, write(tmp_path / "whole.txt"), f"{path}{expected}")
 
 
 def many_lines(count: int, kind: str) -> bytes:
-    """A small file that unpacks to many lines."""
+    """A small archive that decompresses to many lines."""
     content = "a\tb\n" * (count // 4)
     return gzip.compress(content.encode()) if kind == "gz" else zipped({"fra.txt": content})
 
 
 @pytest.mark.parametrize(("name", "inside"), [("a.txt.gz", ""), ("a.zip", "/fra.txt")])
-def test_what_unpacks_to_too_much_is_refused(
+def test_an_archive_that_is_too_large_when_uncompressed_is_an_error(
     tmp_path: Path, name: str, inside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_files, "MOST_BYTES", 4_000)
     path = tmp_path / name
-    expected = f"{path}{inside}: it unpacks to more than 4,000 bytes; give a smaller file"
-    check_refusal(write(path, many_lines(4_004, path.suffix[1:])), expected)
-    goes_red(check_refusal, write(path, many_lines(4_000, path.suffix[1:])), expected)
+    expected = f"{path}{inside}: the uncompressed size is more than 4,000 bytes; use a smaller file"
+    check_error(write(path, many_lines(4_004, path.suffix[1:])), expected)
+    must_fail(check_error, write(path, many_lines(4_000, path.suffix[1:])), expected)
 
 
-def test_a_zip_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+def test_a_zip_that_declares_a_wrong_size_is_an_error(tmp_path: Path) -> None:
     honest = zipped({"fra.txt": tabs()})
     size = len(tabs().encode())
     path = tmp_path / "a.zip"
-    expected = f"{path}: the archive is damaged: Bad CRC-32 for file 'fra.txt'; fetch it or pack it again"
-    check_refusal(
-        write(path, honest.replace(size.to_bytes(4, "little"), (7).to_bytes(4, "little"))), expected
-    )
-    goes_red(check_refusal, write(path, honest), expected)
+    expected = f"{path}: the archive is damaged: Bad CRC-32 for file 'fra.txt'; download or create it again"
+    check_error(write(path, honest.replace(size.to_bytes(4, "little"), (7).to_bytes(4, "little"))), expected)
+    must_fail(check_error, write(path, honest), expected)
 
 
-def test_paths_inside_a_zip_write_nothing(tmp_path: Path) -> None:
+def test_paths_inside_a_zip_are_never_written(tmp_path: Path) -> None:
     path = write(tmp_path / "in" / "a.zip", zipped({"../../evil.txt": tabs(), "/tmp/x/": ""}))
     assert load(path).notes[0] == "evil.txt: 105 pairs kept, 0 lines dropped"
     assert sorted(tmp_path.rglob("*")) == [path.parent, path]
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
     for name in ("a.txt", "a.zip", "train.en", "b" * 3_000, "a\0b"):
-        check_refusal(tmp_path / name, f"{tmp_path / name}: No such file or directory")
-    goes_red(check_refusal, write(tmp_path / "a.txt"), f"{tmp_path / 'a.txt'}: No such file or directory")
-    with pytest.raises(WrongInput, match="give a file or a folder with --data"):
+        check_error(tmp_path / name, f"{tmp_path / name}: No such file or directory")
+    must_fail(check_error, write(tmp_path / "a.txt"), f"{tmp_path / 'a.txt'}: No such file or directory")
+    with pytest.raises(WrongInput, match="pass a file or a folder with --data"):
         PairFiles().load(1)
 
 
@@ -534,29 +534,37 @@ NEEDED = "two files such as train.en and train.fr are needed; "
 @pytest.mark.parametrize(
     ("files", "settings", "expected"),
     [
-        ([], {}, f": {NEEDED}none is there; of a file with tabs, give its name"),
+        ([], {}, f": {NEEDED}there is none; for a file with tabs, pass the file"),
         (
             ["train.txt", "train.tsv", "README.md", "val.en"],
             {},
-            f": {NEEDED}none is there; of a file with tabs, give its name",
+            f": {NEEDED}there is none; for a file with tabs, pass the file",
         ),
-        (["train.en"], {}, f": {NEEDED}only en is there"),
+        (["train.en"], {}, f": {NEEDED}there is only en"),
         (
             ["train.de", "train.en", "train.fr"],
             {"source": "en"},
-            ": which is the source, which the target? there are: en, de, fr; "
-            "say it with --set task.data.source=NAME --set task.data.target=NAME",
+            ": source and target are not clear; there are: en, de, fr; "
+            "choose with --set task.data.source=NAME --set task.data.target=NAME",
         ),
         (
             ["train.deu", "train.eng"],
             {"target": "enf"},
-            ": task.data.target 'enf' is unknown; did you mean 'eng'? there are: deu, eng",
+            ": task.data.target 'enf' is unknown; did you mean 'eng'? allowed: deu, eng",
         ),
         (["train.de", "train.en"], {"source": "de", "target": "de"}, ": source and target are both 'de'"),
-        (["train.en", "train.en.gz", "train.fr"], {}, ": both train.en and train.en.gz are there; one is"),
-        (["train.en", "train.fr", "val.fr"], {}, ": val.fr is there, its translation to en is not"),
-        (["train.en", "train.fr", "val.en", "val.de"], {}, ": val.en is there, its translation to fr is not"),
-        (["train.en", "train_2.fr"], {}, ": train.en is there, its translation to fr is not"),
+        (
+            ["train.en", "train.en.gz", "train.fr"],
+            {},
+            ": both train.en and train.en.gz exist; keep one of them",
+        ),
+        (["train.en", "train.fr", "val.fr"], {}, ": val.fr exists, but its translation to en does not"),
+        (
+            ["train.en", "train.fr", "val.en", "val.de"],
+            {},
+            ": val.en exists, but its translation to fr does not",
+        ),
+        (["train.en", "train_2.fr"], {}, ": train.en exists, but its translation to fr does not"),
         (
             ["train.en", "train.fr", "dev.en", "dev.fr", "val.en", "val.fr"],
             {},
@@ -569,55 +577,55 @@ NEEDED = "two files such as train.en and train.fr are needed; "
         ),
     ],
 )
-def test_a_folder_that_leaves_something_open_is_refused(
+def test_an_ambiguous_folder_is_an_error(
     tmp_path: Path, files: list[str], settings: dict[str, str], expected: str
 ) -> None:
     for name in files:
         write(tmp_path / name, sides()[0])
 
     def check(path: Path, **settings: str) -> None:
-        assert refusal(path, **settings).startswith(f"{path}{expected}")
+        assert error_message(path, **settings).startswith(f"{path}{expected}")
 
     check(tmp_path, **settings)
-    goes_red(check, write_folder(tmp_path / "whole"))
+    must_fail(check, write_folder(tmp_path / "whole"))
 
 
-def test_a_file_with_tabs_names_no_languages(tmp_path: Path) -> None:
+def test_a_file_with_tabs_has_columns_instead_of_languages(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt")
-    there = "there are: column 1, column 2"
-    assert refusal(path, source="en") == f"{path}: task.data.source 'en' is unknown; {there}"
-    assert refusal(path, source="column 1") == ""
+    there = "allowed: column 1, column 2"
+    assert error_message(path, source="en") == f"{path}: task.data.source 'en' is unknown; {there}"
+    assert error_message(path, source="column 1") == ""
 
 
-def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
+def test_the_error_for_unequal_numbers_of_lines_contains_both(tmp_path: Path) -> None:
     often = PAIRS * 11
     path = write_folder(tmp_path, "train", often) / "train.fr"
-    expected = (
-        f"{tmp_path}: train.fr has 1,154 lines, train.en has 1,155; line by line they must be translations"
-    )
-    check_refusal(write(path, sides(often[1:])[1]).parent, expected)
-    goes_red(check_refusal, write(path, sides(often)[1]).parent, expected)
+    expected = f"{tmp_path}: train.fr has 1,154 lines, train.en has 1,155; the numbers must be equal"
+    check_error(write(path, sides(often[1:])[1]).parent, expected)
+    must_fail(check_error, write(path, sides(often)[1]).parent, expected)
 
 
-def test_each_file_of_a_folder_is_named_when_it_is_refused(tmp_path: Path) -> None:
+def test_errors_name_the_file_of_a_folder(tmp_path: Path) -> None:
     write_folder(tmp_path)
     val = write_folder(tmp_path, "val") / "val.fr"
-    check_refusal(write(val, "\n").parent, f"{val}: the file is empty")
-    check_refusal(write(val, b"x\n\xc3\n").parent, f"{val}:2: byte 0xc3 at offset 2 {UTF8}")
+    check_error(write(val, "\n").parent, f"{val}: the file is empty")
+    check_error(write(val, b"x\n\xc3\n").parent, f"{val}:2: byte 0xc3 at offset 2 {UTF8}")
     val.unlink()
     val.mkdir()
-    check_refusal(tmp_path, f"{val}: Is a directory")
+    check_error(tmp_path, f"{val}: Is a directory")
     val.rmdir()
-    goes_red(check_refusal, write_folder(tmp_path, "val"), f"{val}: the file is empty")
+    must_fail(check_error, write_folder(tmp_path, "val"), f"{val}: the file is empty")
 
 
-def test_a_folder_whose_lines_are_all_dropped_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_valid_lines_is_an_error(tmp_path: Path) -> None:
     write_folder(tmp_path)
     write_folder(tmp_path, "val", [("A dog.", LONG)])
-    assert refusal(tmp_path, broken="drop") == f"{tmp_path}: too few pairs: none is left for validation"
+    assert (
+        error_message(tmp_path, broken="drop") == f"{tmp_path}: too few pairs: no pair is left for validation"
+    )
 
 
-def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
+def test_shares_that_leave_no_training_examples_are_an_error() -> None:
     with pytest.raises(WrongInput, match="validation \\+ test is 1; allowed: less than 1"):
         read(PairFiles, {"validation": 0.5, "test": 0.5})
 
@@ -666,14 +674,14 @@ def check_mutations(folder: Path, count: int) -> None:
         settings = {"broken": draw.choice(["refuse", "drop"]), "longest": draw.choice([29, 1_000])}
         loaded += check_loads_or_refuses(path.parent if name.startswith("e/") else path, settings)
         write(path, whole[name])
-    assert count / 10 < loaded < count * 9 / 10, loaded  # the faults are neither too small nor too great
+    assert count / 10 < loaded < count * 9 / 10, loaded  # the damage is neither too small nor too large
 
 
-def test_a_damaged_file_is_loaded_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_file_is_either_loaded_or_gives_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 307)
-    goes_red(check_loads_or_refuses, write(tmp_path / "a.txt"), {"broken": "mended"})
+    must_fail(check_loads_or_refuses, write(tmp_path / "a.txt"), {"broken": "mended"})
 
 
 @pytest.mark.torture
-def test_ten_thousand_damaged_files_are_loaded_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_ten_thousand_damaged_files_are_either_loaded_or_give_a_clear_error(tmp_path: Path) -> None:
     check_mutations(tmp_path, 10_000)

@@ -1,1 +1,1 @@
-"""Images: files, published data sets and augmentation."""
+"""Image data: files, published data sets and augmentation."""

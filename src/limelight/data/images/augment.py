@@ -1,4 +1,4 @@
-"""Images that are changed a little, a whole batch at once: a model sees more of them than there are."""
+"""Random augmentation of image batches."""
 
 from typing import Literal, Self
 
@@ -11,19 +11,34 @@ from limelight.config import Config
 
 
 class AugmentConfig(Config):
-    """What happens to training images, and to no others. All of it is drawn from torch's generator."""
+    """Augmentation of training images. All random numbers come from torch's global generator."""
 
-    crop: int = Field(0, ge=0, le=1_000)  # pixels of padding, out of which a window of the old size is cut
-    padding: Literal["zeros", "reflect"] = "zeros"
-    flip: bool = False  # left and right, every other time
-    brightness: float = Field(0.0, ge=0, lt=1)  # a factor up to so much more or less
-    contrast: float = Field(0.0, ge=0, lt=1)  # the same, of the distance from the image's mean
-    erase: float = Field(0.0, ge=0, le=1)  # how often a rectangle becomes noise
-    mixup: float = Field(0.0, ge=0, le=1)  # how often a batch is mixed with itself: pictures laid over others
-    cutmix: float = Field(0.0, ge=0, le=1)  # how often a window of it comes from others
+    crop: int = Field(
+        0, ge=0, le=1_000, description="random crops of the original size after padding by this many pixels"
+    )
+    padding: Literal["zeros", "reflect"] = Field("zeros", description="padding mode of random crops")
+    flip: bool = Field(False, description="flip images horizontally with probability 0.5")
+    brightness: float = Field(
+        0.0, ge=0, lt=1, description="multiply pixels by a random factor in [1 - brightness, 1 + brightness]"
+    )
+    contrast: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="multiply differences from the image's mean by a factor in [1 - contrast, 1 + contrast]",
+    )
+    erase: float = Field(
+        0.0, ge=0, le=1, description="probability that a random rectangle of an image is replaced by noise"
+    )
+    mixup: float = Field(
+        0.0, ge=0, le=1, description="probability of mixup for a batch: weighted sums of two images"
+    )
+    cutmix: float = Field(
+        0.0, ge=0, le=1, description="probability of cutmix for a batch: rectangles pasted from other images"
+    )
 
     @model_validator(mode="after")
-    def _one_or_the_other(self) -> Self:
+    def _probabilities_add_up(self) -> Self:
         if self.mixup + self.cutmix > 1:
             raise ValueError(f"mixup + cutmix is {self.mixup + self.cutmix:g}; allowed: at most 1")
         return self
@@ -32,20 +47,20 @@ class AugmentConfig(Config):
 def augment(images: Tensor, config: AugmentConfig) -> Tensor:
     """(B, C, Y, X) -> (B, C, Y, X)
 
-    Of bytes: what moves pixels.
+    Random crops and flips, of images as bytes.
     """
     if config.crop:
         images = crop(images, config.crop, config.padding)
     if config.flip:
-        turned_B111 = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
-        images = torch.where(turned_B111, images.flip(-1), images)
+        flipped_B111 = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
+        images = torch.where(flipped_B111, images.flip(-1), images)
     return images
 
 
 def recolour(images: Tensor, config: AugmentConfig) -> Tensor:
     """(B, C, Y, X) -> (B, C, Y, X)
 
-    Of numbers from 0 to 1: what changes their values.
+    Random brightness and contrast, of images with values from 0 to 1.
     """
     if config.brightness:
         images = images * _factors(images, config.brightness)
@@ -58,64 +73,68 @@ def recolour(images: Tensor, config: AugmentConfig) -> Tensor:
 def crop(images: Tensor, padding: int, mode: str = "zeros") -> Tensor:
     """(B, C, Y, X) -> (B, C, Y, X)
 
-    A window out of each padded image, anywhere. All windows of all images are one view of the padded batch,
-    from which one is taken each.
+    A random window of the original size from each padded image. All windows of all images are a view of the
+    padded batch, from which one per image is selected.
     """
     rows, columns = images.shape[2:]
     if mode == "reflect":
-        padded = F.pad(images.float(), (padding,) * 4, mode="reflect").to(images.dtype)
+        padded_BCYX = F.pad(images.float(), (padding,) * 4, mode="reflect").to(images.dtype)
     else:
-        padded = F.pad(images, (padding,) * 4)
-    windows_BCyxYX = padded.unfold(2, rows, 1).unfold(3, columns, 1)
+        padded_BCYX = F.pad(images, (padding,) * 4)
+    windows_BCyxYX = padded_BCYX.unfold(2, rows, 1).unfold(3, columns, 1)
     batch = torch.arange(len(images), device=images.device)
     down_B, right_B = torch.randint(2 * padding + 1, (2, len(images)), device=images.device)
     return windows_BCyxYX[batch, :, down_B, right_B]
 
 
-def erase(images: Tensor, often: float) -> Tensor:
+def erase(images: Tensor, probability: float) -> Tensor:
     """(B, C, Y, X) -> (B, C, Y, X)
 
-    In so many of the images a rectangle of a third of the sides or less becomes noise (Zhong et al. 2020).
+    Replace a random rectangle by noise in some of the images (random erasing, Zhong et al. 2020). Its sides
+    are at most a third of those of the image.
     """
     size = images.new_tensor(images.shape[2:])
     inside_BYX = _rectangles(len(images), images.shape[2:], torch.rand(len(images), 2) * size.cpu() / 3 + 1)
-    inside_BYX &= torch.rand(len(images), 1, 1) < often
+    inside_BYX &= torch.rand(len(images), 1, 1) < probability
     return torch.where(inside_BYX.unsqueeze(1).to(images.device), torch.randn_like(images), images)
 
 
 def mix(images: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor, float]:
     """(B, C, Y, X) -> (B, C, Y, X), (B), ()
 
-    The batch mixed with itself, which image was mixed into each, and the share of the first in what came
-    out: mixup (Zhang et al. 2018) lays one over the other, cutmix (Yun et al. 2019) puts a window of one
-    into the other. The share is drawn evenly.
+    The mixed images, the index of the other image of each mixture, and the weight of the first image. Mixup
+    (Zhang et al. 2018) computes weighted sums; cutmix (Yun et al. 2019) pastes a rectangle of the other
+    image. The weight is uniformly distributed.
     """
     other_B = torch.randperm(len(images), device=images.device)
-    chance, share = torch.rand(2).tolist()
-    if chance < config.mixup:
-        return torch.lerp(images.index_select(0, other_B), images, share), other_B, share
-    if chance < config.mixup + config.cutmix:
+    draw, weight = torch.rand(2).tolist()
+    if draw < config.mixup:
+        return torch.lerp(images.index_select(0, other_B), images, weight), other_B, weight
+    if draw < config.mixup + config.cutmix:
         rows, columns = images.shape[2:]
-        sides = torch.tensor([[rows, columns]]) * (1 - share) ** 0.5
+        sides = torch.tensor([[rows, columns]]) * (1 - weight) ** 0.5
         inside_1YX = _rectangles(1, images.shape[2:], sides).to(images.device)
-        mixed = torch.where(inside_1YX.unsqueeze(1), images.index_select(0, other_B), images)
-        return mixed, other_B, 1 - float(inside_1YX.float().mean())
+        mixed_BCYX = torch.where(inside_1YX.unsqueeze(1), images.index_select(0, other_B), images)
+        return mixed_BCYX, other_B, 1 - float(inside_1YX.float().mean())
     return images, other_B, 1.0
 
 
 def _rectangles(count: int, size: torch.Size, sides: Tensor) -> Tensor:
-    """(n, 2) -> (n, Y, X)
+    """(B, 2) -> (B, Y, X)
 
-    True inside rectangles of these sides whose middles are anywhere.
+    True inside rectangles with these sides and random centres.
     """
     inside = []
     for axis, length in enumerate(size):
-        middle_n1 = torch.rand(count, 1) * length
-        distance = (torch.arange(length) + 0.5 - middle_n1).abs()
-        inside.append(distance <= sides[:, axis : axis + 1] / 2)
+        centre_B1 = torch.rand(count, 1) * length
+        distance_Ba = (torch.arange(length) + 0.5 - centre_B1).abs()
+        inside.append(distance_Ba <= sides[:, axis : axis + 1] / 2)
     return inside[0].unsqueeze(2) & inside[1].unsqueeze(1)
 
 
 def _factors(images: Tensor, most: float) -> Tensor:
-    """-> (B, 1, 1, 1), around 1"""
+    """(B, C, Y, X) -> (B, 1, 1, 1)
+
+    Random factors between 1 - most and 1 + most.
+    """
     return 1 + most * (2 * torch.rand(len(images), 1, 1, 1, device=images.device) - 1)

@@ -1,4 +1,4 @@
-"""Image files -> pixels, whatever their format, mode and size; what a file says of itself is not believed."""
+"""Decode image files to pixels, whatever their format, mode and size. Headers are not trusted."""
 
 import os
 import warnings
@@ -23,11 +23,11 @@ SUFFIXES = {
     *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".pfm"),
 }
 KNOWN = "PNG, JPEG, WebP, GIF, BMP, TIFF or PPM"
-MOST_PIXELS = 2**26  # 8,192 × 8,192: beyond them a file is a trap, or needs other tools
-MOST_BYTES = 2**29  # of such an image without compression, two bytes a channel
-ORIENTATION = 0x0112  # the EXIF tag: how the camera was held
+MOST_PIXELS = 2**26  # 8,192 × 8,192; larger images are malicious or need other tools
+MOST_BYTES = 2**29  # an uncompressed image of that size with two bytes per channel
+ORIENTATION = 0x0112  # EXIF tag
 TILE_WIDTH, TILE_LENGTH = 0x0142, 0x0143
-TURNS = {
+TRANSPOSITIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -37,11 +37,11 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 MODES = {1: "L", 3: "RGB"}
-AT_ONCE = 64  # images that are decoded before the first of them is needed
+CHUNK = 64  # images that are decoded ahead
 MOST_THREADS = 8
 
 
-def read_picture(
+def read_image(
     source: Path | bytes | bytearray | memoryview,
     size: tuple[int, int] | None,
     channels: int,
@@ -49,37 +49,40 @@ def read_picture(
 ) -> Tensor:
     """-> (C, Y, X) of uint8
 
-    `size` is (Y, X): the image is scaled until it covers that, and its centre is kept; None leaves it as it
-    is. One channel is grey, three are red, green and blue. Of several frames the first is read; what is
-    transparent lies on white. Refusals name `place`, or else the file.
+    Read an image file. `size` is (Y, X): the image is scaled to cover it and cropped to the centre; None
+    keeps the original size. One channel is greyscale, three are RGB. The first of several frames is read,
+    and transparent pixels are blended with white. Error messages name `place`, by default the file.
     """
     if channels not in MODES:
         raise wrong("channels", channels, "1 or 3")
     place = place or (str(source) if isinstance(source, Path) else "the image")
     content = _read_content(source, place)
     try:
-        with _quiet, Image.open(BytesIO(content), formats=FORMATS) as image:
+        with _ignore_warnings, Image.open(BytesIO(content), formats=FORMATS) as image:
             _check_pixels(image.size, place)
-            tags = getattr(image, "tag_v2", {})  # of a TIFF, whose tiles may be larger than itself
+            tags = getattr(image, "tag_v2", {})  # the tiles of a TIFF may be larger than the image
             _check_pixels((tags.get(TILE_WIDTH, 1), tags.get(TILE_LENGTH, 1)), place)
             if size is not None:
-                # A JPEG is decoded at a half, a quarter or an eighth, if that is twice as large as wanted.
+                # Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is at least twice the target size.
                 image.draft(None, (2 * max(size), 2 * max(size)))
             image.load()
-            return to_pixels(_turn(image), size, channels)
+            return to_pixels(_apply_orientation(image), size, channels)
     except WrongInput:
         raise
     except UnidentifiedImageError:
-        raise WrongInput(f"{place}: it is no {KNOWN} image, or its beginning is damaged") from None
+        raise WrongInput(f"{place}: not a {KNOWN} image, or its header is damaged") from None
     except Image.DecompressionBombError:
-        raise WrongInput(f"{place}: the image has more than {MOST_PIXELS:,} pixels; reduce it") from None
-    except Exception as error:  # on damaged files Pillow raises whatever its parts raise
+        raise WrongInput(f"{place}: the image has more than {MOST_PIXELS:,} pixels; resize it") from None
+    except Exception as error:  # Pillow raises many kinds of errors for damaged files
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise WrongInput(f"{place}: the image is damaged: {reason}") from None
 
 
 def to_pixels(image: Image.Image, size: tuple[int, int] | None, channels: int) -> Tensor:
-    """-> (C, Y, X) of uint8, from an image of any mode"""
+    """-> (C, Y, X) of uint8
+
+    Convert a Pillow image of any mode, scaled and cropped as in `read_image`.
+    """
     flat = _flatten(image).convert(MODES[channels])
     if size is not None and flat.size != size[::-1]:
         flat = ImageOps.fit(flat, size[::-1], Image.Resampling.LANCZOS)
@@ -87,60 +90,63 @@ def to_pixels(image: Image.Image, size: tuple[int, int] | None, channels: int) -
     return torch.from_numpy(pixels_YXC.transpose(2, 0, 1).copy())
 
 
-Progress = Callable[[int, int], None]  # is told how many files are decoded, of how many
+Progress = Callable[[int, int], None]  # called with the number of decoded files and the total
 
 
 @dataclass(frozen=True)
-class Pixels:
-    values: Tensor  # (N, C, Y, X) of uint8, of the files that can be read
-    broken: dict[int, str]  # number of a file that cannot -> why
+class DecodedImages:
+    """The pixels of many files, and which files could not be decoded."""
+
+    pixels: Tensor  # (N, C, Y, X) of uint8, of the valid files
+    broken: dict[int, str]  # index of a broken file -> reason
 
 
 @dataclass(frozen=True)
-class Decoding:
-    """Many files -> pixels of one shape."""
+class ImageDecoder:
+    """Decodes many files to pixels of one shape."""
 
     paths: Sequence[Path]
     shape: tuple[int, int, int]  # C, Y, X
-    hint: str | None  # what is added when a broken file is refused; without it, such files are left out
+    hint: str | None  # appended to the error for a broken file; None: broken files are skipped
     progress: Progress | None = None
 
-    def one(self, path: Path) -> Tensor | str:
-        """Its pixels, or why there are none."""
+    def decode_file(self, path: Path) -> Tensor | str:
+        """The pixels (C, Y, X) of a file, or the reason why it cannot be decoded."""
         place = str(path) if str(path).isprintable() else repr(str(path))
         try:
-            if not os.path.isfile(path):  # a pipe that is called a.png would be waited for
-                raise WrongInput(f"{place}: it is no file, or a link to nowhere")
-            return read_picture(path, self.shape[1:], self.shape[0], place)
+            if not os.path.isfile(path):  # reading a pipe would block
+                raise WrongInput(f"{place}: not a file, or a broken link")
+            return read_image(path, self.shape[1:], self.shape[0], place)
         except WrongInput as error:
             if self.hint is not None:
                 raise WrongInput(f"{error}; {self.hint}") from None
             return str(error)
 
-    def all(self) -> Iterator[Tensor | str]:
-        """In order; Pillow lets go of the interpreter while it decodes, so that threads help."""
+    def decode_files(self) -> Iterator[Tensor | str]:
+        """Decode all files in order, in several threads: Pillow releases the GIL while it decodes."""
         with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-            for begin in range(0, len(self.paths), AT_ONCE):
-                several = self.paths[begin : begin + AT_ONCE]
-                yield from pool.map(self.one, several)
+            for start in range(0, len(self.paths), CHUNK):
+                chunk = self.paths[start : start + CHUNK]
+                yield from pool.map(self.decode_file, chunk)
                 if self.progress:
-                    self.progress(begin + len(several), len(self.paths))
+                    self.progress(start + len(chunk), len(self.paths))
 
-    def gather(self) -> Pixels:
-        values = torch.empty(len(self.paths), *self.shape, dtype=torch.uint8)
+    def decode(self) -> DecodedImages:
+        """Decode all files into one tensor."""
+        pixels_NCYX = torch.empty(len(self.paths), *self.shape, dtype=torch.uint8)
         broken: dict[int, str] = {}
-        for number, one in enumerate(self.all()):
-            if isinstance(one, str):
-                broken[number] = one
+        for index, result in enumerate(self.decode_files()):
+            if isinstance(result, str):
+                broken[index] = result
             else:
-                values[number - len(broken)] = one
-        return Pixels(values[: len(values) - len(broken)], broken)
+                pixels_NCYX[index - len(broken)] = result
+        return DecodedImages(pixels_NCYX[: len(pixels_NCYX) - len(broken)], broken)
 
 
 def _read_content(
     source: Path | bytes | bytearray | memoryview, place: str
 ) -> bytes | bytearray | memoryview:
-    # All at once: Pillow would map some files, and one that shrinks meanwhile would end the process.
+    # Read at once: Pillow maps some files into memory, and a file that shrinks would crash the process.
     if isinstance(source, Path):
         try:
             check_regular(source)
@@ -158,25 +164,25 @@ def _read_content(
 def _check_pixels(size: tuple[int, int], place: str) -> None:
     width, height = size
     if width * height > MOST_PIXELS:
-        says = f"the image is {width:,} × {height:,} pixels, more than {MOST_PIXELS:,}"
-        raise WrongInput(f"{place}: {says}; reduce it")
+        size_given = f"the image has {width:,} × {height:,} pixels, more than {MOST_PIXELS:,}"
+        raise WrongInput(f"{place}: {size_given}; resize it")
     if min(size) < 1:
-        raise WrongInput(f"{place}: the image is {width} × {height}: it has no pixels")
+        raise WrongInput(f"{place}: the image has {width} × {height} pixels; allowed: at least 1 × 1")
 
 
-def _turn(image: Image.Image) -> Image.Image:
+def _apply_orientation(image: Image.Image) -> Image.Image:
     try:
         orientation = image.getexif().get(ORIENTATION)
-    except Exception:  # what is said about the pixels is damaged, they are not
+    except Exception:  # damaged metadata, but the pixels are valid
         return image
-    turn = TURNS.get(orientation) if isinstance(orientation, int) else None
-    return image if turn is None else image.transpose(turn)
+    transposition = TRANSPOSITIONS.get(orientation) if isinstance(orientation, int) else None
+    return image if transposition is None else image.transpose(transposition)
 
 
 def _flatten(image: Image.Image) -> Image.Image:
-    """As L or RGB, with white behind what is transparent."""
+    """Convert to L or RGB, with transparent pixels blended with white."""
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        return _shrink_values(image)
+        return _scale_to_bytes(image)
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
@@ -187,15 +193,15 @@ def _flatten(image: Image.Image) -> Image.Image:
     return image if image.mode == "L" else image.convert("RGB")
 
 
-def _shrink_values(image: Image.Image) -> Image.Image:
-    """Large integers and floats as bytes: black is 0 and white the largest that 1, 8 or 16 bits hold.
+def _scale_to_bytes(image: Image.Image) -> Image.Image:
+    """Scale integers and floats to bytes: black is 0, and white is 1, 255 or 65,535.
 
-    Which it is, 16-bit files say; else it is the first that no value exceeds, and 1 only of floats. Values
-    that are negative or larger are stretched from the smallest, which becomes black, to the largest.
+    White is 65,535 for 16-bit formats, otherwise the first of these that no value exceeds (1 only for
+    floats). If there are negative or larger values, the smallest value is black and the largest is white.
     """
     values_YX = np.asarray(image)
     if not np.isfinite(values_YX).all():
-        raise ValueError("some values are infinite or no numbers")
+        raise ValueError("some values are infinite or NaN")
     low, high = float(values_YX.min()), float(values_YX.max())
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM"):
         low, high = 0.0, 65_535.0
@@ -206,15 +212,15 @@ def _shrink_values(image: Image.Image) -> Image.Image:
     scaled_YX -= low
     scaled_YX *= 255 / ((high - low) or 1)
     bytes_YX = np.rint(scaled_YX, out=scaled_YX).clip(0, 255).astype(np.uint8)
-    if isinstance(clear := image.info.get("transparency"), int):
-        bytes_YX[values_YX == clear] = 255
+    if isinstance(transparent := image.info.get("transparency"), int):
+        bytes_YX[values_YX == transparent] = 255
     return Image.fromarray(bytes_YX)
 
 
-class _Quiet:
-    """Pillow's warnings are not shown. They say what is refused here, or what does not matter.
+class _IgnoreWarnings:
+    """Ignores Pillow's warnings: they concern images that are rejected here, or unimportant details.
 
-    Threads share the filters of warnings: the first that comes sets one, the last that goes takes it away.
+    Threads share the warning filters: the first thread to enter adds a filter, the last to leave removes it.
     """
 
     def __init__(self) -> None:
@@ -236,4 +242,4 @@ class _Quiet:
                 self._filters.__exit__(None, None, None)
 
 
-_quiet = _Quiet()
+_ignore_warnings = _IgnoreWarnings()

@@ -1,4 +1,4 @@
-"""Images of one size, each with its class: what every source of images gives."""
+"""The data set of all image tasks: images of one size with their classes."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from limelight.data.batching import Batch
-from limelight.data.dataset import SPLITS
+from limelight.data.dataset import SPLITS, Dataset
 from limelight.errors import WrongInput
 from limelight.randomness import generator
 
 
 @dataclass(frozen=True)
 class Images:
-    """One split: (N, C, Y, X) of uint8, a byte a channel as in files, and the number of each class (N)."""
+    """One split: pixels (N, C, Y, X) of uint8, and class ids (N)."""
 
     pixels: Tensor
     labels: Tensor
@@ -24,50 +24,58 @@ class Images:
         return len(self.labels)
 
     def take(self, index: Tensor) -> "Images":
+        """The images with these indices."""
         return Images(self.pixels.index_select(0, index), self.labels.index_select(0, index))
 
     def batch(self, index: Tensor) -> Batch:
+        """The images with these indices (B) as a batch."""
         taken = self.take(index)
         return Batch(taken.pixels, taken.labels, index)
 
 
 @dataclass(frozen=True)
-class ImageData:
+class ImageData(Dataset[Images]):
+    """Images of one size, each with its class."""
+
     splits: dict[str, Images]
-    names: tuple[str, ...]  # of the classes
+    names: tuple[str, ...]  # names of the classes, in the order of their ids
     notes: tuple[str, ...] = ()
+
+    def lengths(self, split: str) -> Tensor:
+        """-> (N), all equal: one per image"""
+        return torch.ones(len(self.examples(split)), dtype=torch.long)
 
     @cached_property
     def digest(self) -> str:
-        """Changes when any image does: a run goes on only with the data it began with."""
-        whole = hashlib.sha256(repr(self.names).encode())
+        """A checksum of all images."""
+        checksum = hashlib.sha256(repr(self.names).encode())
         for name, images in self.splits.items():
-            whole.update(f"{name} {tuple(images.pixels.shape)}".encode())
-            whole.update(images.pixels.contiguous().numpy().data)
-            whole.update(images.labels.contiguous().numpy().data)
-        return whole.hexdigest()
+            checksum.update(f"{name} {tuple(images.pixels.shape)}".encode())
+            checksum.update(images.pixels.contiguous().numpy().data)
+            checksum.update(images.labels.contiguous().numpy().data)
+        return checksum.hexdigest()
 
 
 def hold_out_images(splits: dict[str, Images], shares: dict[str, float], seed: int) -> dict[str, Images]:
-    """Of each class of training, random shares for the splits that are named; some of it stays."""
+    """Hold out random shares of each class of the training split; at least one image per class is kept."""
     train = splits["train"]
     order = torch.randperm(len(train), generator=generator(seed, "images"))
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
-    # Of a class with a few images a share is less than one: it adds up, to one image at least.
+    # In small classes a share is a fraction of an image: fractions add up, to at least one image in total.
     due = {name: max(0.0, 1 - share * len(train)) for name, share in shares.items()}
-    for number in train.labels.unique().tolist():
-        left = order[train.labels[order] == number]
-        count = len(left)
+    for label in train.labels.unique().tolist():
+        remaining = order[train.labels[order] == label]
+        count = len(remaining)
         for name, share in shares.items():
             due[name] += share * count
-            cut = min(round(due[name]), len(left) - 1)
-            parts[name].append(left[:cut])
-            left, due[name] = left[cut:], due[name] - cut
-        parts["train"].append(left)
+            size = min(round(due[name]), len(remaining) - 1)
+            parts[name].append(remaining[:size])
+            remaining, due[name] = remaining[size:], due[name] - size
+        parts["train"].append(remaining)
     found = dict(splits)
     for name, classes in parts.items():
         index = torch.cat(classes)
         if not len(index):
-            raise WrongInput(f"{len(train)} images are too few: none is left for {name}")
+            raise WrongInput(f"too few images ({len(train)}): no image is left for {name}")
         found[name] = train.take(index.sort().values)
     return {name: found[name] for name in SPLITS if name in found}

@@ -1,1 +1,1 @@
-"""Data sets that are generated: no file and no download."""
+"""Generated data sets: no files and no downloads."""

@@ -1,1 +1,1 @@
-"""Text: files, vocabularies, labelled texts and sentence pairs."""
+"""Text data: files, vocabularies, labelled texts and sentence pairs."""

@@ -1,4 +1,4 @@
-"""Files of rows and columns, read: CSV, TSV, and what people call so."""
+"""Read CSV and TSV files, and text files with tabs."""
 
 import csv
 import re
@@ -11,31 +11,33 @@ from pathlib import Path
 from limelight.data.text.text_files import read_text
 from limelight.errors import WrongInput, unknown, wrong
 
-SEPARATORS = {".csv": ",\t;", ".tsv": "\t", ".txt": "\t"}  # by extension; the first that fits
+SEPARATORS = {".csv": ",\t;", ".tsv": "\t", ".txt": "\t"}  # candidates by extension, in order
 QUOTED = re.compile(r'"((?:[^"]|"")*)"')
-LOOKED_AT = 20  # rows, to find the separator
-csv.field_size_limit(2**31 - 1)  # a long document is one field
-MOST_NAMED, SHORT = 30, 40  # what a message has room for: names, characters
+INSPECTED = 20  # rows that are inspected to find the separator
+csv.field_size_limit(2**31 - 1)  # a field may be a long document
+MOST_NAMED, SHORT = 30, 40  # maximum names in a message, maximum characters of a quoted text
 
 
 @dataclass(frozen=True)
 class Row:
-    where: str  # file:line
+    """A text with its label."""
+
+    location: str  # file:line
     text: str
     label: str
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """The records of a file, each with the line it begins on; all have the same number of fields."""
+class DelimitedFile:
+    """The records of a file, each with the number of its first line; all have the same number of fields."""
 
     path: Path
     records: list[tuple[int, list[str]]]
-    blank: int
+    blank: int  # number of blank lines
 
     @staticmethod
-    def read(path: Path, *, least: int = 2) -> "Sheet":
-        """The rows of a file, each with at least so many columns."""
+    def read(path: Path, *, min_columns: int = 2) -> "DelimitedFile":
+        """Read a file with at least `min_columns` columns; the separator is detected."""
         content = read_text(path)
         separator = _find_separator(path, content)
         split = [
@@ -48,31 +50,34 @@ class Sheet:
         allowed = (
             f"{width}, as in the first row"
             if width > 1
-            else "2 or more, with a comma, tab or semicolon between"
+            else "2 or more, separated by a comma, tab or semicolon"
         )
         for line, fields in records:
-            if width < least or len(fields) != width:
+            if width < min_columns or len(fields) != width:
                 raise wrong(f"{path}:{line}: the number of fields", len(fields), allowed)
-        return Sheet(path, records, blank=len(split) - len(records))
+        return DelimitedFile(path, records, blank=len(split) - len(records))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
+        """The file and its first line, for error messages."""
         return f"{self.path}:{self.records[0][0]}"
 
     def names(self, header: bool) -> list[str]:
+        """The names of the columns; without a header "column 1", "column 2" and so on."""
         first = self.records[0][1]
         return first if header else [f"column {i}" for i in range(1, len(first) + 1)]
 
     def column(self, header: bool, name: str) -> int:
+        """The index of the column with this name."""
         names = self.names(header)
         if name not in names:
-            raise WrongInput(f"{self.place}: {unknown('column', name, names[:MOST_NAMED])}")
+            raise WrongInput(f"{self.location}: {unknown('column', name, names[:MOST_NAMED])}")
         if names.count(name) > 1:
-            raise WrongInput(f"{self.place}: {names.count(name)} columns are called {short(name)}")
+            raise WrongInput(f"{self.location}: {names.count(name)} columns are named {short(name)}")
         return names.index(name)
 
     def rows(self, header: bool, text_name: str, label_name: str) -> tuple[list[Row], int]:
-        """Those that have a text, and how many have none."""
+        """The rows with a text, and the number of rows without one."""
         text, label = self.column(header, text_name), self.column(header, label_name)
         records = self.records[header:]
         kept = [
@@ -82,14 +87,14 @@ class Sheet:
         ]
         for row in kept:
             if not row.label:
-                raise WrongInput(f"{row.where}: the label is empty")
+                raise WrongInput(f"{row.location}: the label is empty")
         return kept, self.blank + len(records) - len(kept)
 
 
 def _split(path: Path, content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Records with their first lines. Lines end with a line feed and with nothing else.
+    """Split into records, each with the number of its first line. Only a line feed ends a line.
 
-    Between tabs, quotes are text, unless they stand around a whole field and each one inside is doubled.
+    In files with tabs, quotes are text unless they enclose a whole field and all quotes inside are doubled.
     """
     lines = content.removesuffix("\n").split("\n")
     if separator == "\t":
@@ -97,7 +102,7 @@ def _split(path: Path, content: str, separator: str) -> Iterator[tuple[int, list
             whole = [(field, QUOTED.fullmatch(field)) for field in line.split("\t")]
             yield number, [quoted[1].replace('""', '"') if quoted else field for field, quoted in whole]
         return
-    # For the csv module a carriage return ends a line; NUL stands in for it, as no file has that here.
+    # The csv module ends a line at a carriage return: it is replaced by NUL, which `read_text` rejects.
     reader = csv.reader((f"{line}\n".replace("\r", "\0") for line in lines), delimiter=separator, strict=True)
     while True:
         number = reader.line_num + 1
@@ -106,18 +111,21 @@ def _split(path: Path, content: str, separator: str) -> Iterator[tuple[int, list
         except StopIteration:
             return
         except csv.Error as error:
-            hint = "a quote inside a quoted text is written twice"
+            hint = "a quote inside a quoted field must be doubled"
             raise WrongInput(f"{path}:{number}: {error}; {hint}") from None
 
 
 def _find_separator(path: Path, content: str) -> str:
-    """The first that gives every row as many fields; else the one that gives the first row most."""
+    """The first separator with which all rows have the same number of fields, two or more.
+
+    Otherwise the one that splits the first row into the most fields.
+    """
     candidates = SEPARATORS.get(path.suffix.lower(), SEPARATORS[".csv"])
     first = dict.fromkeys(candidates, 0)
     for separator in candidates:
         widths = []
         with suppress(WrongInput):
-            for _, fields in islice(_split(path, content, separator), LOOKED_AT):
+            for _, fields in islice(_split(path, content, separator), INSPECTED):
                 widths += [len(fields)] * any(fields)
         if widths and min(widths) == max(widths) > 1:
             return separator
@@ -126,4 +134,5 @@ def _find_separator(path: Path, content: str) -> str:
 
 
 def short(text: str) -> str:
+    """Quote a text for a message, shortened if it is long."""
     return repr(text if len(text) <= SHORT else text[: SHORT - 1] + "…")

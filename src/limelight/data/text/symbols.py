@@ -1,4 +1,4 @@
-"""How a line of text becomes the input of a model, and back. Saved beside the weights."""
+"""Encodings of a line as symbols or vectors, and the kinds of answers. Saved with the weights."""
 
 import json
 import math
@@ -14,13 +14,14 @@ from limelight.errors import WrongInput, wrong
 
 
 class Symbols(Config):
-    """A closed set of symbols, separated by spaces; where each is one character, no space is needed."""
+    """A fixed set of symbols, separated by spaces; spaces are optional if every symbol is one character."""
 
     kind: Literal["symbols"] = "symbols"
-    symbols: tuple[str, ...] = Field(min_length=1)
+    symbols: tuple[str, ...] = Field(min_length=1, description="the symbols in the order of their ids")
 
     @property
     def size(self) -> int:
+        """Number of symbols."""
         return len(self.symbols)
 
     @cached_property
@@ -28,6 +29,7 @@ class Symbols(Config):
         return {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def encode(self, line: str) -> Tensor:
+        """The symbol ids of a line, (T)."""
         symbols = line.split()
         if all(len(symbol) == 1 for symbol in self.symbols):
             symbols = list("".join(symbols))
@@ -38,26 +40,27 @@ class Symbols(Config):
             raise WrongInput("the line is empty; a sequence has at least one symbol")
         return torch.tensor([self._ids[symbol] for symbol in symbols])
 
-    def show(self, row: Tensor) -> list[str]:
-        """A name for each item, as a picture's axis shows it."""
+    def item_names(self, row: Tensor) -> list[str]:
+        """The symbol of each id."""
         return [self.symbols[i] for i in row.tolist()]
 
     def tokens(self, line: str) -> list[str]:
-        """A name for each item of a line."""
-        return self.show(self.encode(line))
+        """The symbols of a line."""
+        return self.item_names(self.encode(line))
 
-    def write(self, row: Tensor) -> str:
-        """A line that `encode` reads as this row."""
-        return " ".join(self.show(row))
+    def decode(self, row: Tensor) -> str:
+        """The line that `encode` maps to these ids."""
+        return " ".join(self.item_names(row))
 
 
 class Vectors(Config):
-    """Items that are vectors: a line is a JSON list of lists of numbers."""
+    """Sequences of vectors: a line is a JSON list of lists of numbers."""
 
     kind: Literal["vectors"] = "vectors"
-    features: int = Field(ge=1)
+    features: int = Field(ge=1, description="numbers per vector")
 
     def encode(self, line: str) -> Tensor:
+        """The vectors of a line, (T, features)."""
         allowed = f"a JSON list of items, each a list of {self.features} numbers"
         try:
             items = torch.tensor(json.loads(line), dtype=torch.float32)
@@ -69,37 +72,42 @@ class Vectors(Config):
             raise wrong("the line", "not finite everywhere", allowed)
         return items
 
-    def show(self, row: Tensor) -> list[str]:
+    def item_names(self, row: Tensor) -> list[str]:
+        """The position of each item."""
         return [str(i) for i in range(len(row))]
 
     def tokens(self, line: str) -> list[str]:
-        """A name for each item of a line."""
-        return self.show(self.encode(line))
+        """The position of each item of a line."""
+        return self.item_names(self.encode(line))
 
-    def write(self, row: Tensor) -> str:
-        return ""  # hundreds of numbers: nobody types them
+    def decode(self, row: Tensor) -> str:
+        """Always empty: a line of hundreds of numbers is of no use as an example."""
+        return ""
 
 
 class Answers(Config):
-    """What is to be said: a class by name, yes or no, a number, or which of the items."""
+    """The kind of answer that a model gives: a class, yes or no, a number, or one of the items."""
 
-    kind: Literal["class", "yes-no", "number", "which"]
-    names: tuple[str, ...] = ()
-    # Numbers are learned with mean 0 and deviation 1, whatever their unit.
-    mean: float = 0.0
-    deviation: float = Field(1.0, gt=0)
+    kind: Literal["class", "yes-no", "number", "which"] = Field(
+        description="class: one of the names; yes-no; number: regression; which: one item of the sequence"
+    )
+    names: tuple[str, ...] = Field((), description="names of the classes, in the order of their ids")
+    # Numbers are standardised for training: mean 0, standard deviation 1.
+    mean: float = Field(0.0, description="mean of the numbers in the training split")
+    deviation: float = Field(1.0, gt=0, description="standard deviation of the numbers in the training split")
 
     @model_validator(mode="after")
     def _names_of_classes(self) -> Self:
         if len(self.names) < {"class": 1, "yes-no": 2}.get(self.kind, 0):
-            raise ValueError(f"names is {self.names}; allowed: the names of the answers")
+            raise ValueError(f"names is {self.names}; allowed: one name per answer")
         return self
 
     @property
     def outputs(self) -> int:
+        """Number of outputs of the model: one per class, otherwise one."""
         return len(self.names) if self.kind == "class" else 1
 
-    def write(self, output: float) -> str:
-        """A number in its own unit, to a thousandth of what such numbers differ by."""
+    def format_number(self, output: float) -> str:
+        """A standardised output in its original unit, rounded to a thousandth of the standard deviation."""
         decimals = 3 - math.floor(math.log10(self.deviation))
         return f"{round(output * self.deviation + self.mean, decimals) + 0.0:.10g}"  # not -0

@@ -1,4 +1,4 @@
-"""Sentences and their translations: as text by split, and as the numbers that a model reads."""
+"""Sentences and their translations, as text and as token ids."""
 
 import hashlib
 import json
@@ -12,10 +12,11 @@ from torch import Tensor
 
 from limelight.config import Config
 from limelight.data.batching import Examples
+from limelight.data.dataset import Dataset
 from limelight.data.ragged import Ragged
 from limelight.data.text.vocabulary import (
-    AFTER_A_SPACE,
-    HUGS_THE_LAST,
+    CLOSING_PUNCTUATION,
+    SPACE_BEFORE_PUNCTUATION,
     Characters,
     Subwords,
     Words,
@@ -27,94 +28,113 @@ Pair = tuple[str, str]  # a sentence and its translation
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """What every source of sentence pairs gives. Held-out source sentences do not stand in training."""
+class SentencePairs:
+    """Sentence pairs by split: what every source of translations loads."""
 
     splits: dict[str, list[Pair]]
     notes: tuple[str, ...] = ()
-    example: str = ""  # a source sentence worth looking at, where one is known
+    example: str = ""  # a source sentence to show in reports, if there is one
 
 
 class Language(Config):
-    """A vocabulary and two marks more: where a sentence begins, and where it ends.
+    """A vocabulary with two special tokens, [begin] and [end]."""
 
-    Where it is read `plain`, capitals and a space before a full stop do not count: "I lost." is "i lost ."
-    """
-
-    vocabulary: Vocabulary
-    plain: bool = False
+    vocabulary: Vocabulary = Field(description="the tokens of this language, without special tokens")
+    plain: bool = Field(
+        False, description='ignore case and spaces before punctuation: "I lost." equals "i lost ."'
+    )
 
     @property
     def begin(self) -> int:
+        """The id of the token [begin]."""
         return self.vocabulary.size
 
     @property
     def end(self) -> int:
+        """The id of the token [end]."""
         return self.vocabulary.size + 1
 
     @property
     def size(self) -> int:
+        """Number of tokens, including the special tokens."""
         return self.vocabulary.size + 2
 
     def encode(self, sentence: str) -> Tensor:
-        """Closed by its end mark: where a sentence ends is something to look at, too."""
+        """The token ids of a sentence and [end], (S)."""
         end = torch.tensor([self.end])
-        return torch.cat((self.vocabulary.encode(self._read(sentence)), end)) if sentence.strip() else end
+        if not sentence.strip():
+            return end
+        return torch.cat((self.vocabulary.encode(self._normalise(sentence)), end))
 
-    def encode_whole(self, sentence: str) -> Tensor:
-        """Between its two marks."""
+    def encode_target(self, sentence: str) -> Tensor:
+        """[begin], the token ids of a sentence, and [end], (T)."""
         return torch.cat((torch.tensor([self.begin]), self.encode(sentence)))
 
     @cached_property
     def halves(self) -> Tensor:
-        """(V, 2), the two tokens that each may be cut into; 0 where it cannot."""
-        whole = torch.zeros(self.size, 2, dtype=torch.long)
+        """(V, 2), the two tokens that each token can be split into; 0 for tokens that cannot be split."""
+        halves_V2 = torch.zeros(self.size, 2, dtype=torch.long)
         if isinstance(self.vocabulary, Subwords):
-            whole[: self.vocabulary.size] = self.vocabulary.halves
-        return whole
+            halves_V2[: self.vocabulary.size] = self.vocabulary.halves
+        return halves_V2
 
-    def write(self, row: Tensor) -> str:
-        """The sentence, without marks."""
-        return self.vocabulary.write(row[row < self.begin])
+    def decode(self, row: Tensor) -> str:
+        """The sentence of these ids, without special tokens."""
+        return self.vocabulary.decode(row[row < self.begin])
 
     def words(self, sentence: str) -> list[int]:
-        """Which word each token of a sentence belongs to, the end mark aside; white space separates words."""
+        """For each token of a sentence except [end], the index of its word; white space separates words."""
         words = sentence.split()
-        # Read plainly, a full stop that stood alone belongs to the word before it.
-        first = [i for i, word in enumerate(words) if not (i and self.plain and word[0] in HUGS_THE_LAST)]
-        return [first[word] for word in self.vocabulary.words(self._read(sentence))]
+        # With `plain`, a separate punctuation mark is joined to the word before it.
+        first = [
+            i for i, word in enumerate(words) if not (i and self.plain and word[0] in CLOSING_PUNCTUATION)
+        ]
+        return [first[word] for word in self.vocabulary.words(self._normalise(sentence))]
 
-    def _read(self, sentence: str) -> str:
+    def _normalise(self, sentence: str) -> str:
         return make_plain(sentence) if self.plain else sentence
 
-    def show(self, row: Tensor) -> list[str]:
-        """A name for each token, as a picture's axis shows it."""
+    def item_names(self, row: Tensor) -> list[str]:
+        """The token of each id."""
         return [self.name(i) for i in row.tolist()]
 
     def tokens(self, sentence: str) -> list[str]:
-        """Each token of a sentence and the end mark, as `encode` reads them; what is unknown is marked."""
-        read = self._read(sentence)
-        return [*(self.vocabulary.tokens(read) if read.strip() else []), self.name(self.end)]
+        """The tokens of a sentence and [end], one per id of `encode`; unknown ones are marked with (unk)."""
+        text = self._normalise(sentence)
+        return [*(self.vocabulary.tokens(text) if text.strip() else []), self.name(self.end)]
 
     def name(self, token: int) -> str:
-        marks = {self.begin: "[begin]", self.end: "[end]"}
-        return marks[token] if token in marks else self.vocabulary.show(torch.tensor([token]))[0]
+        """The token with this id."""
+        special = {self.begin: "[begin]", self.end: "[end]"}
+        return special[token] if token in special else self.vocabulary.item_names(torch.tensor([token]))[0]
 
 
 def make_plain(sentence: str) -> str:
-    """In small letters, without spaces before full stops and their like."""
-    return AFTER_A_SPACE.sub(r"\1", " ".join(sentence.lower().split()))
+    """Lower case, without spaces before punctuation."""
+    return SPACE_BEFORE_PUNCTUATION.sub(r"\1", " ".join(sentence.lower().split()))
 
 
 class VocabularyConfig(Config):
-    kind: Literal["words", "characters", "subwords"] = "subwords"
-    size: int = Field(8_000, ge=2, le=1_000_000)
+    """The vocabularies of source and target."""
+
+    kind: Literal["words", "characters", "subwords"] = Field("subwords", description="unit of the tokens")
+    size: int = Field(8_000, ge=2, le=1_000_000, description="maximum number of tokens per vocabulary")
     rarest: int = Field(
-        2, ge=1, le=1_000_000
-    )  # times that a word or character must stand in training to be known
-    shared: bool = False  # one vocabulary for both languages
-    plain_source: bool = False  # whether capitals and spaces before full stops do not count in sources
-    split: float = Field(0.0, ge=0, lt=1)  # how often a subword of training is cut in two
+        2,
+        ge=1,
+        le=1_000_000,
+        description="minimum number of occurrences of a known word or character; no effect on subwords",
+    )
+    shared: bool = Field(False, description="use one vocabulary for both languages")
+    plain_source: bool = Field(
+        False, description="ignore case and spaces before punctuation in source sentences"
+    )
+    split: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="probability that a subword is split in two during training; 0 disables splitting",
+    )
 
     @model_validator(mode="after")
     def _can_be_split(self) -> Self:
@@ -123,7 +143,7 @@ class VocabularyConfig(Config):
         return self
 
     def languages(self, pairs: list[Pair]) -> tuple[Language, Language]:
-        """Of sources and of targets, from the pairs of training alone."""
+        """Build the source and the target language from the training pairs."""
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         if self.plain_source:
             sources = [make_plain(source) for source in sources]
@@ -132,28 +152,30 @@ class VocabularyConfig(Config):
         return Language(vocabulary=found[0], plain=self.plain_source), Language(vocabulary=found[-1])
 
 
-def split_some(
-    tokens: Tensor, lengths: Tensor | None, halves: Tensor, often: float
+def split_subwords(
+    tokens: Tensor, lengths: Tensor | None, halves: Tensor, probability: float
 ) -> tuple[Tensor, Tensor | None]:
     """(B, T), (B), (V, 2) -> (B, U), (B)
 
-    So many of the tokens cut in two, where they can be: the same sentences, spelled in other ways, so that
-    a model learns what words are made of (BPE-dropout, Provilkov et al. 2020, of which this is one step).
+    Split random subwords in two: the same sentences with other segmentations, as regularisation. This is
+    one step of BPE-dropout (Provilkov et al. 2020).
     """
     halves_BT2 = halves.to(tokens.device)[tokens]
-    cut_BT = (torch.rand(tokens.shape, device=tokens.device) < often) & (halves_BT2[..., 0] > 0)
-    real_BT = torch.ones_like(cut_BT)
+    split_BT = (torch.rand(tokens.shape, device=tokens.device) < probability) & (halves_BT2[..., 0] > 0)
+    real_BT = torch.ones_like(split_BT)
     if lengths is not None:
         real_BT = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
-    first_BT = torch.where(cut_BT, halves_BT2[..., 0], tokens)
-    keep_BT2 = torch.stack((real_BT, real_BT & cut_BT), -1)
+    first_BT = torch.where(split_BT, halves_BT2[..., 0], tokens)
+    keep_BT2 = torch.stack((real_BT, real_BT & split_BT), -1)
     values = torch.stack((first_BT, halves_BT2[..., 1]), -1)[keep_BT2]
-    return Ragged.cut(values, keep_BT2.sum((1, 2))).pad(torch.arange(len(tokens), device=tokens.device))
+    return Ragged.from_lengths(values, keep_BT2.sum((1, 2))).pad(
+        torch.arange(len(tokens), device=tokens.device)
+    )
 
 
 @dataclass(frozen=True)
-class PairData:
-    """Inputs are sources, targets are targets; the text of each pair is kept to judge translations by."""
+class PairData(Dataset[Examples]):
+    """Encoded sentence pairs by split, with both languages and the original texts."""
 
     texts: dict[str, list[Pair]]
     splits: dict[str, Examples]
@@ -163,26 +185,31 @@ class PairData:
     example: str = ""
 
     @staticmethod
-    def of(sentences: Sentences, config: VocabularyConfig) -> "PairData":
-        source, target = config.languages(sentences.splits["train"])
+    def from_pairs(pairs: SentencePairs, config: VocabularyConfig) -> "PairData":
+        """Build the vocabularies from the training split and encode all pairs."""
+        source, target = config.languages(pairs.splits["train"])
         splits = {
             name: Examples(
-                Ragged.of([source.encode(text) for text, _ in pairs]),
-                Ragged.of([target.encode_whole(text) for _, text in pairs]),
+                Ragged.from_rows([source.encode(text) for text, _ in split]),
+                Ragged.from_rows([target.encode_target(text) for _, text in split]),
             )
-            for name, pairs in sentences.splits.items()
+            for name, split in pairs.splits.items()
         }
         sizes = f"vocabulary: {source.size:,} {config.kind}"
         note = (
             f"{sizes}, shared" if config.shared else f"{sizes} of the source, {target.size:,} of the target"
         )
-        notes = (*sentences.notes, note)
+        notes = (*pairs.notes, note)
         if config.kind == "words":
-            notes += ("words are written in small letters, which exact and cased BLEU count as mistakes",)
-        return PairData(sentences.splits, splits, source, target, notes, sentences.example)
+            notes += ("words are generated in lower case, which exact match and cased BLEU count as errors",)
+        return PairData(pairs.splits, splits, source, target, notes, pairs.example)
+
+    def lengths(self, split: str) -> Tensor:
+        """-> (N), of both sides together, so that neither has much padding"""
+        return sum(self.examples(split).lengths, start=torch.tensor(0))
 
     def references(self, split: str) -> dict[str, list[str]]:
-        """Each source once, with all of its translations."""
+        """All translations of each distinct source sentence."""
         found: dict[str, list[str]] = {}
         for source, target in self.texts[split]:
             found.setdefault(source, []).append(target)
@@ -190,6 +217,6 @@ class PairData:
 
     @cached_property
     def digest(self) -> str:
-        """Changes when any pair or a vocabulary does."""
+        """A checksum of all pairs and both vocabularies."""
         languages = [self.source.model_dump_json(), self.target.model_dump_json()]
         return hashlib.sha256(json.dumps([languages, self.texts]).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""The words of the phrasebook: nouns by kind, adjectives and verbs with the nouns that they go with.
+"""The words of the phrasebook: nouns by kind, and adjectives and verbs with the nouns that they combine with.
 
-A list of nouns names kinds ("animal"), single nouns ("film") or both, and "-key" takes one out again.
-Words that change their meaning together stand apart: a "grande école" is no big school.
+A list of nouns contains kinds ("animal") and single nouns ("film"); "-key" excludes a noun. Combinations with
+a special meaning are excluded: a "grande école" is not a big school.
 """
 
 from functools import cache
@@ -9,44 +9,52 @@ from typing import NamedTuple
 
 
 class Noun(NamedTuple):
+    """A noun in both languages, with its French gender."""
+
     english: str
-    english_plural: str  # empty for what is not counted
+    english_plural: str  # empty for uncountable nouns
     french: str
     french_plural: str
     feminine: bool
     kind: str
 
     def forms(self, plural: bool) -> tuple[str, str]:
+        """The English and the French form."""
         return (self.english_plural, self.french_plural) if plural else (self.english, self.french)
 
 
 class Adjective(NamedTuple):
+    """An adjective with its French forms and the nouns that it can describe."""
+
     english: str
-    french: tuple[str, ...]  # masculine, feminine; the same in the plural
+    french: tuple[str, ...]  # masculine, feminine, masculine plural, feminine plural
     nouns: tuple[Noun, ...]
-    group: str  # of one group, a noun has one: nothing is small and big
-    before: str = ""  # for those that precede the noun: the masculine before a vowel
-    alone: bool = True  # said with "is", too
-    passing: bool = False  # may be so today, and not tomorrow
+    group: str  # adjectives of one group exclude each other: small, big
+    before_vowel: str = ""  # masculine form before a vowel, for adjectives that precede the noun
+    predicative: bool = True  # can follow "is"
+    temporary: bool = False  # can be combined with a time
 
     def agree(self, feminine: bool, plural: bool) -> str:
+        """The French form for this gender and number."""
         return self.french[2 * plural + feminine]
 
 
 class Verb(NamedTuple):
+    """A verb with its forms and possible objects."""
+
     english: str
-    english_third: str
+    english_third: str  # third person singular
     french: tuple[str, ...]  # je, tu, il, nous, ils
     objects: tuple[Noun, ...] = ()
-    animals: bool = False  # do it, too
-    definite: bool = False  # of something known: I help the boy
-    still: bool = False  # no time and place: I know him
+    animals: bool = False  # animals can be the subject
+    definite: bool = False  # the object is always definite: I help the boy
+    stative: bool = False  # without time and place: I know him
 
 
 PEOPLE = "adult child kin fellow"
-SIGHTS = "home room outdoors spot"
+PLACES = "home room outdoors spot"
 
-# English French gender; the plural after a stroke where it is not the word with an s, a dash for none.
+# English, French, gender; irregular plurals after a slash, with a dash if there is no plural.
 _NOUNS = {
     "adult": "man/men homme m, woman/women femme f, actress/actresses actrice f",
     "child": "boy garçon m, girl fille f, child/children enfant m",
@@ -91,18 +99,18 @@ NOUNS = tuple(_noun(kind, entry) for kind, entries in _NOUNS.items() for entry i
 
 
 def nouns(names: str) -> tuple[Noun, ...]:
-    """The nouns of a list of kinds and nouns."""
-    wanted = names.split()
-    unknown = {name.removeprefix("-") for name in wanted} - {noun.english for noun in NOUNS} - set(_NOUNS)
+    """The nouns of a list of kinds, nouns and exclusions."""
+    listed = names.split()
+    unknown = {name.removeprefix("-") for name in listed} - {noun.english for noun in NOUNS} - set(_NOUNS)
     assert not unknown, unknown
     return tuple(
         noun
         for noun in NOUNS
-        if (noun.kind in wanted or noun.english in wanted) and f"-{noun.english}" not in wanted
+        if (noun.kind in listed or noun.english in listed) and f"-{noun.english}" not in listed
     )
 
 
-# What people call theirs. "Ma femme" and "ma fille" are no woman and no girl.
+# Nouns that can have a possessive. "Ma femme" and "ma fille" mean wife and daughter.
 OWNED = frozenset(
     nouns(
         "kin fellow animal -animal thing vehicle furniture clothes text food drink money home room school "
@@ -112,13 +120,19 @@ OWNED = frozenset(
 
 
 def _after(
-    english: str, french: str, names: str, group: str = "", alone: bool = True, passing: bool = False
+    english: str, french: str, names: str, group: str = "", predicative: bool = True, temporary: bool = False
 ) -> Adjective:
-    return Adjective(english, tuple(french.split()), nouns(names), group or english, "", alone, passing)
+    """An adjective that follows the noun in French."""
+    return Adjective(
+        english, tuple(french.split()), nouns(names), group or english, "", predicative, temporary
+    )
 
 
-def _before(english: str, french: str, vowel: str, names: str, group: str, alone: bool = True) -> Adjective:
-    return Adjective(english, tuple(french.split()), nouns(names), group, vowel, alone)
+def _before(
+    english: str, french: str, vowel: str, names: str, group: str, predicative: bool = True
+) -> Adjective:
+    """An adjective that precedes the noun in French; `vowel` is its masculine form before a vowel."""
+    return Adjective(english, tuple(french.split()), nouns(names), group, vowel, predicative)
 
 
 _COLOURED = "thing vehicle furniture opening clothes flower"
@@ -127,25 +141,25 @@ _FOREIGN = f"{PEOPLE} car film song book newspaper cheese wine restaurant"
 ADJECTIVES = (
     _before(
         "small", "petit petite petits petites", "petit",
-        f"child animal thing vehicle furniture opening plant {SIGHTS}", "size",
+        f"child animal thing vehicle furniture opening plant {PLACES}", "size",
     ),
     _before(
         "big", "grand grande grands grandes", "grand",
-        f"dog horse bird thing vehicle furniture opening plant {SIGHTS} -school -restaurant", "size",
+        f"dog horse bird thing vehicle furniture opening plant {PLACES} -school -restaurant", "size",
     ),
     _before(
         "old", "vieux vieille vieux vieilles", "vieil",
-        f"adult kin fellow animal thing vehicle furniture opening clothes text art tree {SIGHTS} -beach",
+        f"adult kin fellow animal thing vehicle furniture opening clothes text art tree {PLACES} -beach",
         "age",
     ),
     _before("young", "jeune jeune jeunes jeunes", "jeune", f"{PEOPLE} animal -animal", "age"),
     _before(
         "new", "nouveau nouvelle nouveaux nouvelles", "nouvel",
-        "fellow thing vehicle furniture clothes book art home kitchen spot -beach", "age", alone=False,
+        "fellow thing vehicle furniture clothes book art home kitchen spot -beach", "age", predicative=False,
     ),
     _before(
         "beautiful", "beau belle beaux belles", "bel",
-        f"woman actress animal thing vehicle furniture opening clothes art plant {SIGHTS}", "looks",
+        f"woman actress animal thing vehicle furniture opening clothes art plant {PLACES}", "looks",
     ),
     _before("good", "bon bonne bons bonnes", "bon", "fellow food drink book art hotel restaurant", "taste"),
     _after("red", "rouge rouge rouges rouges", _COLOURED, "colour"),
@@ -157,10 +171,10 @@ ADJECTIVES = (
     _after("Italian", "italien italienne italiens italiennes", _FOREIGN, "nation"),
     _after("French", "français française français françaises", _FOREIGN, "nation"),
     _after("American", "américain américaine américains américaines", _FOREIGN, "nation"),
-    _after("tired", "fatigué fatiguée fatigués fatiguées", f"{PEOPLE} animal", passing=True),
-    _after("sick", "malade malade malades malades", f"{PEOPLE} animal", passing=True),
+    _after("tired", "fatigué fatiguée fatigués fatiguées", f"{PEOPLE} animal", temporary=True),
+    _after("sick", "malade malade malades malades", f"{PEOPLE} animal", temporary=True),
     _after("sad", "triste triste tristes tristes", f"{PEOPLE} art", "mood"),
-    _after("happy", "heureux heureuse heureux heureuses", PEOPLE, "mood", passing=True),
+    _after("happy", "heureux heureuse heureux heureuses", PEOPLE, "mood", temporary=True),
     _after("rich", "riche riche riches riches", "adult kin fellow"),
     _before("kind", "gentil gentille gentils gentilles", "gentil", f"{PEOPLE} dog horse -man", "kindness"),
     _after("intelligent", "intelligent intelligente intelligents intelligentes", f"{PEOPLE} animal"),
@@ -187,6 +201,7 @@ ADJECTIVES = (
 
 @cache
 def adjectives_of(noun: Noun) -> tuple[Adjective, ...]:
+    """The adjectives that can describe a noun."""
     return tuple(adjective for adjective in ADJECTIVES if noun in adjective.nouns)
 
 
@@ -196,10 +211,10 @@ def _verb(
     names: str = "",
     animals: bool = False,
     definite: bool = False,
-    still: bool = False,
+    stative: bool = False,
 ) -> Verb:
     base, third = english.split("/")
-    return Verb(base, third, tuple(french.split()), nouns(names), animals, definite, still)
+    return Verb(base, third, tuple(french.split()), nouns(names), animals, definite, stative)
 
 
 _GOODS = "thing vehicle furniture clothes text food drink animal"
@@ -212,11 +227,11 @@ WORK = _verb("work/works", "travaille travailles travaille travaillons travaille
 GIVE = _verb("give/gives", "donne donnes donne donnons donnent", "thing clothes text food money flower")
 TALK = _verb("talk/talks", "parle parles parle parlons parlent")
 
-# What is done to something.
-ACTIONS = (
+# Verbs with an object.
+TRANSITIVE_VERBS = (
     _verb(
         "see/sees", "vois vois voit voyons voient",
-        f"{PEOPLE} animal thing vehicle furniture opening plant clothes text {SIGHTS}", animals=True,
+        f"{PEOPLE} animal thing vehicle furniture opening plant clothes text {PLACES}", animals=True,
     ),
     _verb(
         "look for/looks for", "cherche cherches cherche cherchons cherchent",
@@ -228,11 +243,11 @@ ACTIONS = (
     ),
     _verb(
         "love/loves", "aime aimes aime aimons aiment",
-        f"{PEOPLE} animal thing vehicle clothes text art plant food drink {SIGHTS}",
-        definite=True, still=True,
+        f"{PEOPLE} animal thing vehicle clothes text art plant food drink {PLACES}",
+        definite=True, stative=True,
     ),
-    _verb("want/wants", "veux veux veut voulons veulent", f"{_GOODS} money -animal", still=True),
-    _verb("have/has", "ai as a avons ont", f"{_GOODS} money", still=True),
+    _verb("want/wants", "veux veux veut voulons veulent", f"{_GOODS} money -animal", stative=True),
+    _verb("have/has", "ai as a avons ont", f"{_GOODS} money", stative=True),
     _verb("take/takes", "prends prends prend prenons prennent", "thing clothes text food drink money"),
     _verb("buy/buys", "achète achètes achète achetons achètent", _GOODS),
     _verb("sell/sells", "vends vends vend vendons vendent", _GOODS),
@@ -246,7 +261,7 @@ ACTIONS = (
     _verb("watch/watches", "regarde regardes regarde regardons regardent", "animal film", animals=True),
     _verb(
         "know/knows", "connais connais connaît connaissons connaissent",
-        f"{PEOPLE} art book home spot", definite=True, still=True,
+        f"{PEOPLE} art book home spot", definite=True, stative=True,
     ),
     _verb("wear/wears", "porte portes porte portons portent", "clothes"),
     _verb(
@@ -263,8 +278,8 @@ ACTIONS = (
     _verb("open/opens", "ouvre ouvres ouvre ouvrons ouvrent", "opening box bag umbrella letter book"),
 )  # fmt: skip
 
-# What is done, and to nothing.
-DEEDS = (
+# Verbs without an object.
+INTRANSITIVE_VERBS = (
     WORK,
     _verb("sing/sings", "chante chantes chante chantons chantent"),
     _verb("dance/dances", "danse danses danse dansons dansent"),
@@ -277,10 +292,12 @@ DEEDS = (
 
 
 class Preposition(NamedTuple):
+    """A preposition of place with its possible nouns."""
+
     english: str
     french: str
-    landmarks: tuple[Noun, ...]
-    there: tuple[Noun, ...]  # who and what may be there
+    landmarks: tuple[Noun, ...]  # nouns that can follow the preposition
+    subjects: tuple[Noun, ...]  # nouns that can be at such a place
 
 
 _SMALL = "thing clothes text"

@@ -1,4 +1,4 @@
-"""What the sentences of the phrasebook are built of, and how their words are spelled side by side."""
+"""Phrases in English and French, and the spelling of their words in context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,65 +16,69 @@ Mood = Literal["statement", "negation", "question"]
 T = TypeVar("T")
 
 
-class Dice:
-    """Random choices. Numbers are drawn in blocks, because torch is slow at single ones."""
+class RandomChoices:
+    """Random choices from a torch generator. Numbers are generated in blocks, which is faster."""
 
-    def __init__(self, draw: torch.Generator) -> None:
-        self.draw = draw
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
         self.numbers: list[int] = []
 
     def number(self) -> int:
+        """A random integer from 0 to 2**31 - 1."""
         if not self.numbers:
-            self.numbers = torch.randint(2**31, (65_536,), generator=self.draw).tolist()
+            self.numbers = torch.randint(2**31, (65_536,), generator=self.generator).tolist()
         return self.numbers.pop()
 
     def pick(self, choices: Sequence[T]) -> T:
+        """A random element."""
         return choices[self.number() % len(choices)]
 
     def chance(self, percent: int) -> bool:
+        """True with a probability of `percent`."""
         return self.number() % 100 < percent
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A piece of a sentence in both languages."""
+class Bilingual:
+    """A part of a sentence in both languages."""
 
     english: str = ""
     french: str = ""
 
-    def __add__(self, other: "Said") -> "Said":
-        return Said(f"{self.english} {other.english}", f"{self.french} {other.french}")
+    def __add__(self, other: "Bilingual") -> "Bilingual":
+        return Bilingual(f"{self.english} {other.english}", f"{self.french} {other.french}")
 
 
-NOTHING = Said()
+EMPTY = Bilingual()
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A noun with what belongs to it, or a pronoun."""
+    """A noun phrase or a pronoun, with the properties that verbs and adjectives agree with."""
 
-    said: Said
-    person: int  # je, tu, il, nous, ils
+    text: Bilingual
+    person: int  # index into (je, tu, il, nous, ils)
     feminine: bool = False
     noun: Noun | None = None
     adjective: Adjective | None = None
 
     @property
     def plural(self) -> bool:
+        """Whether the phrase is in the plural."""
         return self.person > 2
 
 
 PRONOUNS = (
-    Phrase(Said("I", "je"), 0),
-    Phrase(Said("you", "tu"), 1),
-    Phrase(Said("he", "il"), 2),
-    Phrase(Said("she", "elle"), 2, feminine=True),
-    Phrase(Said("we", "nous"), 3),
-    Phrase(Said("they", "ils"), 4),
+    Phrase(Bilingual("I", "je"), 0),
+    Phrase(Bilingual("you", "tu"), 1),
+    Phrase(Bilingual("he", "il"), 2),
+    Phrase(Bilingual("she", "elle"), 2, feminine=True),
+    Phrase(Bilingual("we", "nous"), 3),
+    Phrase(Bilingual("they", "ils"), 4),
 )
-HIM, HER, THEM = Said("him", "le"), Said("her", "la"), Said("them", "les")
+HIM, HER, THEM = Bilingual("him", "le"), Bilingual("her", "la"), Bilingual("them", "les")
 
-# English in the singular and the plural; French masculine, feminine and plural.
+# English singular and plural; French masculine, feminine and plural.
 Determiner = tuple[str, str, str, str, str]
 THE: Determiner = ("the", "the", "le", "la", "les")
 THIS: Determiner = ("this", "these", "ce", "cette", "ces")
@@ -85,23 +89,31 @@ POSSESSIVES: tuple[Determiner, ...] = (
     ("her", "her", "son", "sa", "ses"),
 )
 
-HABITS = (
-    Said("every day", "tous les jours"),
-    Said("in the morning", "le matin"),
-    Said("in the evening", "le soir"),
-    Said("on Sundays", "le dimanche"),
-    Said("on Mondays", "le lundi"),
+HABITUAL_TIMES = (
+    Bilingual("every day", "tous les jours"),
+    Bilingual("in the morning", "le matin"),
+    Bilingual("in the evening", "le soir"),
+    Bilingual("on Sundays", "le dimanche"),
+    Bilingual("on Mondays", "le lundi"),
 )
-STATES = (Said("today", "aujourd'hui"), Said("now", "maintenant"), Said("this evening", "ce soir"))
-HOW_OFTEN = (Said("often", "souvent"), Said("always", "toujours"), Said("sometimes", "parfois"))
+PRESENT_TIMES = (
+    Bilingual("today", "aujourd'hui"),
+    Bilingual("now", "maintenant"),
+    Bilingual("this evening", "ce soir"),
+)
+FREQUENCIES = (
+    Bilingual("often", "souvent"),
+    Bilingual("always", "toujours"),
+    Bilingual("sometimes", "parfois"),
+)
 
-AND, BUT, COMMA = Said("and", "et"), Said(", but", ", mais"), Said(",", ",")
-JOINTS: tuple[tuple[Said, Mood], ...] = ((AND, "statement"), (BUT, "negation"))
+AND, BUT, COMMA = Bilingual("and", "et"), Bilingual(", but", ", mais"), Bilingual(",", ",")
+CONJUNCTIONS: tuple[tuple[Bilingual, Mood], ...] = ((AND, "statement"), (BUT, "negation"))
 MOODS: tuple[Mood, ...] = (*("statement",) * 6, *("negation",) * 2, *("question",) * 2)
 
 
-def sounds_open(word: str) -> bool:
-    """Whether it begins with a vowel or a mute h."""
+def starts_with_vowel_sound(word: str) -> bool:
+    """Whether a French word starts with a vowel or a mute h."""
     return word[0] in "aeiouàâéèêîôûœ" or (word[0] == "h" and not word.startswith("héros"))
 
 
@@ -111,20 +123,21 @@ BEFORE_A_VOWEL = {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
 
 
 def spell_french(words: str) -> str:
-    """Elision and contraction, from the end, so that "de le ami" is "de l'ami" and never "du ami"."""
+    """Apply elision and contraction from right to left: "de le ami" becomes "de l'ami", not "du ami"."""
     spelled: list[str] = []
     for word in reversed(words.split()):
         following = spelled[-1] if spelled else "."
         if (word, following) in CONTRACTED:
             spelled[-1] = CONTRACTED[word, following]
-        elif word in ELIDED and sounds_open(following):
+        elif word in ELIDED and starts_with_vowel_sound(following):
             spelled[-1] = ELIDED[word] + following
         else:
-            spelled.append(BEFORE_A_VOWEL.get(word, word) if sounds_open(following) else word)
+            spelled.append(BEFORE_A_VOWEL.get(word, word) if starts_with_vowel_sound(following) else word)
     return " ".join(reversed(spelled))
 
 
 def spell_english(words: str) -> str:
+    """Replace "a" by "an" before a vowel."""
     spelled = words.split()
     for i, word in enumerate(spelled[:-1]):
         if word == "a" and spelled[i + 1][0] in "aeiouAEIOU":
@@ -132,10 +145,10 @@ def spell_english(words: str) -> str:
     return " ".join(spelled)
 
 
-def finish(said: Said, asked: bool = False) -> Pair:
-    """A capital letter and a mark; in French, a narrow space that does not break stands before "?"."""
+def finish(text: Bilingual, question: bool = False) -> Pair:
+    """Add a capital letter and the final mark; French has a narrow no-break space before "?"."""
     english, french = (
-        text.replace(" ,", ",") for text in (spell_english(said.english), spell_french(said.french))
+        spelled.replace(" ,", ",") for spelled in (spell_english(text.english), spell_french(text.french))
     )
-    ends = ("?", "\u202f?") if asked else (".", ".")
+    ends = ("?", "\u202f?") if question else (".", ".")
     return english[0].upper() + english[1:] + ends[0], french[0].upper() + french[1:] + ends[1]
