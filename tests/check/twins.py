@@ -1,4 +1,4 @@
-"""Broken twins: an original with one change, as people make it, and the promise that it breaks."""
+"""Broken twins: an original with one typical mistake, and the promise that it breaks."""
 
 from typing import NamedTuple
 from zlib import crc32
@@ -6,10 +6,10 @@ from zlib import crc32
 
 class Twin(NamedTuple):
     original: str  # a file of originals/
-    name: str  # what is checked
-    old: str  # stands once in the original (or in it, from `after` on)
+    name: str  # the class or function that is checked
+    old: str  # the code that is replaced: in the whole file, or in the class that begins with `after`
     new: str
-    promise: str
+    promise: str  # the promise that is broken
     after: str = ""
 
     def __str__(self) -> str:
@@ -23,7 +23,7 @@ def _of(original: str, name: str, *changes: tuple[str, ...]) -> list[Twin]:
 
 D2L = [
     *_of(
-        "d2l_way",
+        "d2l_style",
         "masked_softmax",
         ("softmax-axis", "return torch.softmax(X, dim=-1)", "return torch.softmax(X, dim=1)"),
         ("mask-has-effect", 'X.masked_fill(hidden, -float("inf"))', "X"),
@@ -49,7 +49,7 @@ D2L = [
         ),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "DotProductAttention",
         ("scale", "/ math.sqrt(d)", "/ d"),
         ("scale", "/ math.sqrt(d)", ""),
@@ -77,7 +77,7 @@ D2L = [
         ("in-place", "d = queries.shape[-1]", "d = queries.shape[-1]\n        queries += 1"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "AdditiveAttention",
         (
             "query-matters",
@@ -106,7 +106,7 @@ D2L = [
         ),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "MultiHeadAttention",
         (
             "right-lengths",
@@ -137,7 +137,7 @@ D2L = [
         ("scale", "d = queries.shape[-1]", "d = queries.shape[-1] * 2"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "PositionalEncoding",
         ("positions-buffer", ".to(X)", "", "class PositionalEncoding"),
         (
@@ -152,7 +152,7 @@ D2L = [
         ("dropout-train", "return self.dropout(X)", "return X", "class PositionalEncoding"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "PositionWiseFFN",
         ("nonlinearity", "self.dense2(self.relu(self.dense1(X)))", "self.dense2(self.dense1(X))"),
         ("hidden-width", "nn.LazyLinear(ffn_num_hiddens)", "nn.LazyLinear(ffn_num_outputs)"),
@@ -160,7 +160,7 @@ D2L = [
         ("in-place", "self.dense1(X)", "self.dense1(X.mul_(0.5))"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "TransformerEncoderBlock",
         ("mask-has-effect", "self.attention(X, X, X, valid_lens)", "self.attention(X, X, X, None)"),
         ("residual", "return self.ln(self.dropout(Y) + X)", "return self.ln(self.dropout(Y))"),
@@ -180,7 +180,7 @@ D2L = [
         ),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "TransformerEncoder",
         ("mask-has-effect", "X = blk(X, valid_lens)", "X = blk(X, None)"),
         ("depth", "for _ in range(num_blks)", "for _ in range(1)"),
@@ -192,7 +192,7 @@ D2L = [
         ("dtype-device", ".to(X)", "", "class PositionalEncoding"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "TransformerDecoderBlock",
         (
             "cross-padding",
@@ -207,7 +207,7 @@ D2L = [
         ("projection-unused", "Z = self.addnorm2(Y, Y2)", "Z = self.addnorm2(Y, Y)"),
     ),
     *_of(
-        "d2l_way",
+        "d2l_style",
         "TransformerDecoder",
         ("incremental", "start = 0 if seen is None else seen.shape[1]", "start = 0"),
         ("cross-padding", "return [enc_outputs, enc_valid_lens, [None]", "return [enc_outputs, None, [None]"),
@@ -216,7 +216,7 @@ D2L = [
 
 UVA = [
     *_of(
-        "uva_way",
+        "uva_style",
         "scaled_dot_product",
         ("scale", "d_k = q.size()[-1]", "d_k = q.size()[-2]"),
         ("scale", "attn_logits / math.sqrt(d_k)", "attn_logits * math.sqrt(d_k)"),
@@ -233,7 +233,7 @@ UVA = [
         ("fully-masked", "-9e15", '-float("inf")'),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "MultiheadAttention",
         ("mask-has-effect", "scaled_dot_product(q, k, v, mask=mask)", "scaled_dot_product(q, k, v)"),
         ("right-lengths", "mask = mask.unsqueeze(1)", "mask = mask[:1].unsqueeze(1)"),
@@ -254,7 +254,7 @@ UVA = [
         ("scale", "d_k = q.size()[-1]", "d_k = 2 * q.size()[-1]"),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "EncoderBlock",
         ("mask-has-effect", "self.self_attn(x, mask=mask)", "self.self_attn(x)"),
         ("norms", "self.norm2 = nn.LayerNorm(input_dim)", "self.norm2 = self.norm1"),
@@ -266,7 +266,7 @@ UVA = [
         ("in-place", "x = x + self.dropout(attn_out)", "x += self.dropout(attn_out)"),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "TransformerEncoder",
         ("mask-has-effect", "x = layer(x, mask=mask)", "x = layer(x)"),
         (
@@ -277,7 +277,7 @@ UVA = [
         ("masked-values-leak", "x = layer(x, mask=mask)", "x, mask = layer(x, mask=mask), None"),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "PositionalEncoding",
         (
             "positions-buffer",
@@ -290,7 +290,7 @@ UVA = [
         ("positions-differ", "x = x + self.pe[:, : x.size(1)]", "x = x + self.pe[:, x.size(1)]"),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "TransformerPredictor",
         ("positions-differ", "if add_positional_encoding:", "if True:"),
         ("mask-has-effect", "x = self.transformer(x, mask=mask)", "x = self.transformer(x)"),
@@ -301,7 +301,7 @@ UVA = [
         ),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "img_to_patch",
         ("patch-order", "x = x.permute(0, 2, 4, 1, 3, 5)", "x = x.permute(0, 4, 2, 1, 3, 5)"),
         ("patch-order", "x = x.permute(0, 2, 4, 1, 3, 5)", "x = x.permute(0, 2, 4, 1, 5, 3)"),
@@ -312,14 +312,14 @@ UVA = [
         ),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "AttentionBlock",
         ("heads-mix-positions", '"""Of (seq, batch, dim)."""', '"""Of (batch, seq, dim)."""'),
         ("residual", "x = x + self.attn(inp_x, inp_x, inp_x)[0]", "x = self.attn(inp_x, inp_x, inp_x)[0]"),
         ("norms", "self.layer_norm_2(x)", "self.layer_norm_1(x)"),
     ),
     *_of(
-        "uva_way",
+        "uva_style",
         "VisionTransformer",
         ("class-token", "cls = x[0]", "cls = x[-1]"),
         ("class-token", "torch.cat([cls_token, x], dim=1)", "torch.cat([x, cls_token], dim=1)"),
@@ -335,7 +335,7 @@ UVA = [
 
 ANNOTATED = [
     *_of(
-        "annotated_way",
+        "annotated_style",
         "subsequent_mask",
         ("causality", "diagonal=1", "diagonal=0"),
         (
@@ -346,7 +346,7 @@ ANNOTATED = [
         ("causality", "return future == 0", "return future >= 0"),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "attention",
         ("scale", "d_k = query.size(-1)", "d_k = query.size(0)"),
         ("softmax-axis", "scores.softmax(dim=-1)", "scores.softmax(dim=1)"),
@@ -359,7 +359,7 @@ ANNOTATED = [
         ("rows-sum-to-one", "scores.softmax(dim=-1)", "scores.softmax(dim=-1) / 2"),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "MultiHeadedAttention",
         ("mask-has-effect", "mask=mask, dropout=self.dropout", "dropout=self.dropout"),
         (
@@ -377,7 +377,7 @@ ANNOTATED = [
         ),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "PositionwiseFeedForward",
         ("nonlinearity", "self.w_1(x).relu()", "self.w_1(x)"),
         ("dropout-train", "self.dropout(self.w_1(x).relu())", "self.w_1(x).relu()"),
@@ -389,7 +389,7 @@ ANNOTATED = [
         ("projection-unused", "return self.w_2(", "return (lambda h: h[..., : x.shape[-1]])("),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "EncoderLayer",
         ("mask-has-effect", "self.self_attn(x, x, x, mask)", "self.self_attn(x, x, x)"),
         (
@@ -414,7 +414,7 @@ ANNOTATED = [
         ),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "DecoderLayer",
         ("cross-padding", "self.src_attn(x, m, m, src_mask)", "self.src_attn(x, m, m)"),
         ("mask-has-effect", "self.self_attn(x, x, x, tgt_mask)", "self.self_attn(x, x, x)"),
@@ -426,7 +426,7 @@ ANNOTATED = [
         ),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "Encoder",
         ("mask-has-effect", "x = layer(x, mask)", "x = layer(x, None)"),
         (
@@ -438,7 +438,7 @@ ANNOTATED = [
         ("closing-norm", "return self.norm(x)", "return x", "class Encoder(nn"),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "Decoder",
         ("cross-padding", "x = layer(x, memory, src_mask, tgt_mask)", "x = layer(x, memory, None, tgt_mask)"),
         (
@@ -448,7 +448,7 @@ ANNOTATED = [
         ),
     ),
     *_of(
-        "annotated_way",
+        "annotated_style",
         "make_model",
         (
             "cross-padding",
@@ -470,7 +470,7 @@ ANNOTATED = [
 
 TORCH = [
     *_of(
-        "torch_way",
+        "torch_style",
         "MultiheadAttention",
         (
             "mask-has-effect",
@@ -490,7 +490,7 @@ TORCH = [
         ("right-lengths", "key_padding_mask[:, None, None, :]", "key_padding_mask[:1, None, None, :]"),
     ),
     *_of(
-        "torch_way",
+        "torch_style",
         "TransformerEncoderLayer",
         ("mask-has-effect", "key_padding_mask=src_key_padding_mask, ", "", "class TransformerEncoderLayer"),
         ("mask-has-effect", "attn_mask=src_mask, ", ""),
@@ -499,7 +499,7 @@ TORCH = [
         ("nonlinearity", "F.gelu(self.linear1(src))", "self.linear1(src)"),
     ),
     *_of(
-        "torch_way",
+        "torch_style",
         "TransformerDecoderLayer",
         ("causality", ".triu(1)", ".triu(2)"),
         ("causality", "if tgt_mask is None:", "if tgt_mask is None and self.training:"),
@@ -515,13 +515,13 @@ TORCH = [
         ),
     ),
     *_of(
-        "torch_way",
+        "torch_style",
         "generate_square_subsequent_mask",
         ("causality", "torch.triu(", "torch.tril("),
         ("causality", 'float("-inf")', "-1.0"),
     ),
     *_of(
-        "torch_way",
+        "torch_style",
         "PositionalEncoding",
         ("positions-differ", '"""Of (seq_len, batch, d_model)."""', '"""Of (batch, seq_len, d_model)."""'),
         ("positions-buffer", 'self.register_buffer("pe", pe)', "self.pe = pe"),
@@ -530,14 +530,14 @@ TORCH = [
 
 PLAIN = [
     *_of(
-        "plain_way",
+        "plain_style",
         "masked_softmax",
         ("masked-weight", "torch.finfo(scores.dtype).min", "-1.0"),
         ("softmax-axis", ".softmax(dim)", ".softmax(0)"),
         ("mask-has-effect", "scores.masked_fill(hidden, torch.finfo(scores.dtype).min)", "scores"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "ScaledDotProductAttention",
         ("scale", "q / self.temperature", "q / self.temperature**2"),
         ("large-scores", "* torch.finfo(attn.dtype).min", "* -1000.0"),
@@ -548,7 +548,7 @@ PLAIN = [
         ),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "BahdanauAttention",
         ("query-matters", "torch.tanh(self.Wa(query) + self.Ua(keys))", "self.Wa(query) + self.Ua(keys)"),
         ("softmax-axis", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=0)"),
@@ -556,7 +556,7 @@ PLAIN = [
         ("projection-unused", "self.Wa(query) + self.Ua(keys)", "self.Wa(query) + self.Wa(keys)"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "SelfAttention",
         ("softmax-axis", "dim=3", "dim=1"),
         ("scale", "energy / (self.head_dim**0.5)", "energy / ((self.heads * self.head_dim) ** 0.5)"),
@@ -564,7 +564,7 @@ PLAIN = [
         ("heads-mix-positions", '"nhql,nlhd->nqhd"', '"nhql,nlhd->nhqd"'),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "TransformerBlock",
         ("residual", "self.norm2(forward + x)", "self.norm2(forward + query)"),
         (
@@ -575,13 +575,13 @@ PLAIN = [
         ("hidden-width", "forward_expansion * embed_size", "4 * embed_size"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "create_look_ahead_mask",
         ("causality", "torch.tril(torch.ones(size, size))", "torch.tril(torch.ones(size, size), -1)"),
         ("causality", "1 - torch.tril(torch.ones(size, size))", "torch.triu(torch.ones(size, size))"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "positional_encoding",
         ("positions-formula", "2 * (columns // 2)", "2 * columns"),
         (
@@ -591,7 +591,7 @@ PLAIN = [
         ),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "LearnedPositionalEmbedding",
         (
             "positions-differ",
@@ -601,7 +601,7 @@ PLAIN = [
         ("positions-added", "return x + self.table(places)", "return self.table(places).expand_as(x)"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "CausalSelfAttention",
         ("causality", "torch.tril(torch.ones(", "torch.ones_like(torch.ones("),
         ("causality", "att = att.masked_fill(", "att = att if not self.training else att.masked_fill("),
@@ -613,7 +613,7 @@ PLAIN = [
         ),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "MLP",
         ("nonlinearity", "F.gelu(self.c_fc(x))", "self.c_fc(x)"),
         (
@@ -624,14 +624,14 @@ PLAIN = [
         ("position-wise", "F.gelu(self.c_fc(x))", "F.gelu(self.c_fc(x)).cumsum(1)"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "Block",
         ("residual", "x = x + self.attn(self.ln_1(x))", "x = self.attn(self.ln_1(x))"),
         ("residual", "x = x + self.attn(self.ln_1(x))", "x = self.ln_1(x)\n        x = x + self.attn(x)"),
         ("norms", "self.mlp(self.ln_2(x))", "self.mlp(self.ln_1(x))"),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "GPT",
         ("causality", "torch.tril(torch.ones(", "torch.ones_like(torch.ones("),
         ("depth", "[Block(config) for _ in range(config.n_layer)]", "[Block(config)] * config.n_layer"),
@@ -643,7 +643,7 @@ PLAIN = [
         ),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "PatchEmbedding",
         ("patch-order", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)"),
         (
@@ -653,7 +653,7 @@ PLAIN = [
         ),
     ),
     *_of(
-        "plain_way",
+        "plain_style",
         "ViT",
         ("class-token", "self.norm(x)[:, 0]", "self.norm(x)[:, -1]"),
         ("positions-differ", "x + self.pos_embedding", "x + self.pos_embedding[:, :1]"),
@@ -673,7 +673,7 @@ PLAIN = [
 
 PUBLIC = [
     *_of(
-        "public_way",
+        "public_style",
         "sdp_attention",
         ("causality", "triu(diagonal=1)", "triu(diagonal=2)"),
         ("causality", "if is_causal:", "if is_causal and training:"),
@@ -681,52 +681,52 @@ PUBLIC = [
         ("dropout-eval", "F.dropout(weights, dropout_p, training)", "F.dropout(weights, dropout_p)"),
         ("dtype-device", "query.new_zeros(length, size)", "torch.zeros(length, size)"),
     ),
-    *_of("public_way", "causal_mask", ("causality", ".unsqueeze(1) + past_len", ".unsqueeze(1)")),
-    *_of("public_way", "make_std_mask", ("causality", "tgt != pad", "tgt == pad")),
+    *_of("public_style", "causal_mask", ("causality", ".unsqueeze(1) + past_len", ".unsqueeze(1)")),
+    *_of("public_style", "make_std_mask", ("causality", "tgt != pad", "tgt == pad")),
     *_of(
-        "public_way",
+        "public_style",
         "MultiHead",
         ("in-place", "msk.bool()", "msk.logical_not_().logical_not()"),
         ("scale", "self.key.out_features**-0.5", "x.shape[-1] ** -0.5"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "BatchedAttention",
         ("heads-mix-positions", "= num_heads, batch_first", "= num_heads, True"),
         ("scale", "F.scaled_dot_product_attention(q, k, v)", "F.scaled_dot_product_attention(q / 2, k, v)"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "CachedCausalAttention",
         ("incremental", '["k"], k], 2)', '["k"], k.flip(1)], 2)'),
         ("causality", ".tril(k.shape[2] - length)", ".tril(k.shape[2] - length + 1)"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "PositionwiseFeedForward",
         ("closing-residual", "self.layer_norm(x + residual)", "self.layer_norm(x)"),
         ("projection-unused", "self.layer_norm(x + residual)", "x + residual"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "EncoderLayer",
         ("residual", "enc_input + self.dropout(mixed)", "self.dropout(mixed)"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "TextClassifier",
         ("masked-values-leak", "x = x.masked_fill(pad.unsqueeze(-1), 0.0)", "pass"),
         ("edge-shapes", ".squeeze(1)", ".squeeze()"),
         ("positions-differ", "self.tok(tokens) + self.pos(steps)", "self.tok(tokens) + self.pos(steps[-1:])"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "Seq2SeqTransformer",
         ("cross-padding", "            memory_key_padding_mask,\n", "            None,\n"),
         ("causality", "            tgt_mask,\n", "            None,\n"),
     ),
     *_of(
-        "public_way",
+        "public_style",
         "PatchEmbedding",
         ("patch-order", "self.rows, self.columns = height", "self.columns, self.rows = height"),
         ("patch-order", "cut.permute(0, 2, 4, 3, 5, 1)", "cut.permute(0, 4, 2, 3, 5, 1)"),
@@ -734,10 +734,10 @@ PUBLIC = [
 ]
 
 COURSE = [
-    *_of("course_way", "look_ahead", ("dtype-device", ", device=x.device", "")),
-    *_of("course_way", "causal_mask", ("causality", ".tril(kv_len - q_len)", ".tril()")),
+    *_of("course_style", "look_ahead", ("dtype-device", ", device=x.device", "")),
+    *_of("course_style", "causal_mask", ("causality", ".tril(kv_len - q_len)", ".tril()")),
     *_of(
-        "course_way",
+        "course_style",
         "BahdanauAttention",
         ("edge-shapes", ".squeeze(-1)", ".squeeze()"),
         ("mask-has-effect", "mask == 0", "mask == 2"),
@@ -748,19 +748,19 @@ COURSE = [
         ),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "StepAttention",
         ("softmax-axis", "F.softmax(e, dim=1)", "F.softmax(e, dim=0)"),
         ("masked-weight", "torch.finfo(e.dtype).min", "0.0", "class StepAttention"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "RecurrentDecoder",
         ("cross-padding", "self.attention(hidden, enc_out, mask)", "self.attention(hidden, enc_out)"),
         ("projection-unused", "torch.cat([word, context], dim=1)", "torch.cat([word, context * 0], dim=1)"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "BlocDecodeur",
         (
             "residual",
@@ -776,23 +776,25 @@ COURSE = [
         ),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "SpeechFeedForward",
         ("nonlinearity", "self.act(h)", "h"),
         ("position-wise", "self.shrink(self.act(h))", "self.shrink(self.act(h + h.roll(1, 1)))"),
     ),
     *_of(
-        "course_way", "GatedFeedForward", ("hidden-width", "hidden = cfg.hidden_dim", "hidden = 4 * cfg.dim")
+        "course_style",
+        "GatedFeedForward",
+        ("hidden-width", "hidden = cfg.hidden_dim", "hidden = 4 * cfg.dim"),
     ),
-    *_of("course_way", "LearnedPos", ("edge-shapes", "[: x.size(1)]", "")),
+    *_of("course_style", "LearnedPos", ("edge-shapes", "[: x.size(1)]", "")),
     *_of(
-        "course_way",
+        "course_style",
         "GPTLayer",
         ("incremental", "torch.cat([kv[1], v], dim=2)", "torch.cat([v, kv[1]], dim=2)"),
         ("causality", "attn_mask=shown", "attn_mask=None"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "CharModel",
         ("causality", "hide = True", "hide = targets is not None"),
         ("incremental", "start = caches[0]", "start = 0 and caches[0]"),
@@ -800,21 +802,21 @@ COURSE = [
         ("residual", "x = x + self.wo(", "x = self.norm(x) + self.wo(", "class CharLayer"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "SeriesEncoder",
         ("mask-has-effect", "src_key_padding_mask=missing", "src_key_padding_mask=None"),
         ("depth", "range(cfg.n_layers)", "range(2)"),
     ),
     *_of(
-        "course_way", "SatzKlassifikator", ("padding", "x = x.masked_fill(leer.unsqueeze(-1), 0.0)", "pass")
+        "course_style", "SatzKlassifikator", ("padding", "x = x.masked_fill(leer.unsqueeze(-1), 0.0)", "pass")
     ),
     *_of(
-        "course_way",
+        "course_style",
         "Patchify",
         ("patch-order", "x.permute(0, 2, 4, 1, 3, 5)", "x.permute(0, 4, 2, 1, 3, 5)"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "Seq2SeqAttentionDecoder",
         (
             "cross-padding",
@@ -824,13 +826,13 @@ COURSE = [
         ("incremental", "[outputs, hidden_state, lens]", "[outputs, state[1], lens]"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "LuongDecoder",
         ("softmax-axis", "energy.softmax(dim=2)", "energy.softmax(dim=1)"),
         ("large-scores", "torch.finfo(energy.dtype).min", "-20.0"),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "TwoMaskAttention",
         (
             "mask-has-effect",
@@ -839,7 +841,7 @@ COURSE = [
         ),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "NormPlacedEncoderLayer",
         ("residual", "x = x + self.attention(z, z, z)", "x = z + self.attention(z, z, z)"),
         (
@@ -849,11 +851,11 @@ COURSE = [
         ),
     ),
     *_of(
-        "course_way",
+        "course_style",
         "PlacedPositions",
         ("dtype-device", "torch.arange(x.shape[1], device=x.device)", "torch.arange(x.shape[1])"),
     ),
-    *_of("course_way", "target_mask", ("causality", "tgt != pad", "tgt != 0")),
+    *_of("course_style", "target_mask", ("causality", "tgt != pad", "tgt != 0")),
 ]
 
 TWINS = [*D2L, *UVA, *ANNOTATED, *TORCH, *PLAIN, *PUBLIC, *COURSE]

@@ -1,6 +1,6 @@
-"""Other people's attention code, tried: which promises it keeps, with a counter-example where it does not.
+"""Checks attention code of other people: which promises it keeps, with a counter-example for each mistake.
 
-On the command line, `limelight check FILE.py`. In a test of one's own:
+On the command line, `limelight check FILE.py`. In a test:
 
     from limelight.check import assert_kept
     assert_kept(MyMultiHeadAttention)
@@ -14,17 +14,17 @@ __all__ = ["FileReport", "Finding", "Report", "assert_kept", "check"]
 
 
 def check(thing: Any, kind: str | None = None) -> Report:
-    """A class, a function or a module, examined in this process; `kind` where its name does not tell."""
-    from limelight.check.examine import examine_any
+    """Check a class, a function or a module in this process; `kind` is needed if its name is unusual."""
+    from limelight.check.examine import examine_object
 
-    return examine_any(thing, kind)
+    return examine_object(thing, kind)
 
 
 def assert_kept(thing: Any, kind: str | None = None, *, strict: bool = False) -> None:
-    """Fails with what is broken; with `strict`, warnings count, too."""
-    from limelight.check.format import in_words
+    """Raise AssertionError with the broken promises; with `strict`, with the warnings, too."""
+    from limelight.check.format import describe
 
     report = check(thing, kind)
     found = [*report.broken, *(report.warned if strict else [])]
     if report.trouble or found:
-        raise AssertionError(report.trouble or "\n".join(in_words(finding) for finding in found))
+        raise AssertionError(report.trouble or "\n".join(describe(finding) for finding in found))

@@ -1,4 +1,7 @@
-"""Findings as one reads them: a line a promise, and for each broken one the smallest case."""
+"""Reports as text: one line per promise, and the example for each broken one."""
+
+import json
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
@@ -8,43 +11,44 @@ from limelight.check.report import FileReport, Finding, Report
 STYLES = {"pass": "green", "FAIL": "bold red", "warn": "yellow", "n/a": "dim"}
 
 
-def in_words(finding: Finding) -> str:
-    """The broken promise, what was tried, what should have come and what came."""
-    lines = [f"{finding.verdict}  {finding.says} ({finding.promise})"]
-    return "\n".join(lines + [f"      {word:9} {text}" for word, text in _parts(finding).items()])
+def describe(finding: Finding) -> str:
+    """A broken promise: its statement, what was tried, what was expected, and what the code returned."""
+    lines = [f"{finding.verdict}  {finding.statement} ({finding.promise})"]
+    return "\n".join(lines + [f"      {label:9} {text}" for label, text in _details(finding).items()])
 
 
-def _parts(finding: Finding) -> dict[str, str]:
-    parts = {
+def _details(finding: Finding) -> dict[str, str]:
+    details = {
         "tried": finding.example,
         "expected": finding.expected,
-        "came": finding.came,
-        "usually": finding.hint,
+        "got": finding.got,
+        "hint": finding.hint,
     }
-    return {word: text for word, text in parts.items() if text}
+    return {label: text for label, text in details.items() if text}
 
 
 def show(found: FileReport, console: Console) -> None:
-    """All that was found in a file."""
+    """Print all reports of a file."""
     if found.trouble:
         console.print(Text(f"{found.file}: {found.trouble}", style="bold"))
     for report in found.reports:
-        _show_report(found.file, report, console, tried=report not in found.unchecked)
+        _show_report(found.file, report, console, was_used=report not in found.unchecked)
 
 
-def _show_report(file: str, report: Report, console: Console, *, tried: bool) -> None:
+def _show_report(file: str, report: Report, console: Console, *, was_used: bool) -> None:
     where = f"{file}, cell {report.cell}" if report.cell else file
     where = f"{where}:{report.line}" if report.line else where
     console.print(Text.assemble((report.name, "bold"), f"  {report.kind}  ", (where, "dim")))
     for note in report.notes:
         console.print(Text(f"  {note}", style="dim"))
-    if report.trouble and tried:
-        console.print(Text(f"  only as a part of {', '.join(report.within)}; by itself {report.trouble}\n"))
+    if report.trouble and was_used:
+        others = ", ".join(report.within)
+        console.print(Text(f"  checked only as a part of {others}; on its own: {report.trouble}\n"))
         return
     if report.trouble:
         console.print(Text(f"  not checked: {report.trouble}"))
-        where = "put it into a cell" if report.cell else "save it as adapted.py beside the file"
-        console.print(Text(f"  Fill in the dots, {where}, and check that:\n"))
+        where = "put the code into a cell" if report.cell else "save the code as adapted.py beside the file"
+        console.print(Text(f"  Replace the dots, {where}, and run the command in its last line:\n"))
         console.print(Text(report.adapter))
         return
     width = max(len(finding.promise) for finding in report.findings)
@@ -52,23 +56,40 @@ def _show_report(file: str, report: Report, console: Console, *, tried: bool) ->
         line = Text.assemble(
             "  ",
             (f"{finding.verdict:5}", STYLES[finding.verdict]),
-            f" {finding.promise:{width}}  {finding.says}",
+            f" {finding.promise:{width}}  {finding.statement}",
         )
         if finding.verdict == "n/a":
             line = Text(f"  {finding.verdict:5} {finding.promise:{width}}  {finding.hint}", style="dim")
         console.print(line, soft_wrap=True)
     for finding in (*report.broken, *report.warned):
-        console.print(Text.assemble("\n  ", (finding.verdict, STYLES[finding.verdict]), f"  {finding.says}"))
-        for word, text in _parts(finding).items():
-            console.print(Text(f"        {word:9} {text}"), soft_wrap=True)
+        heading = ("\n  ", (finding.verdict, STYLES[finding.verdict]), f"  {finding.statement}")
+        console.print(Text.assemble(*heading))
+        for label, text in _details(finding).items():
+            console.print(Text(f"        {label:9} {text}"), soft_wrap=True)
     console.print()
 
 
 def summary(found: list[FileReport]) -> str:
-    """One line for many files."""
+    """One line about all files."""
     reports = [report for one in found for report in one.reports]
     checked = [report for report in reports if not report.trouble]
     broken = sum(bool(report.broken) for report in checked)
     unchecked = sum(len(one.unchecked) + bool(one.trouble) for one in found)
-    words = f"{len(checked)} checked, {broken} broken"
-    return f"{words}, {unchecked} not checked" if unchecked else words
+    text = f"{len(checked)} checked, {broken} broken"
+    return f"{text}, {unchecked} not checked" if unchecked else text
+
+
+def show_reports(reports: Iterable[FileReport], *, as_json: bool = False, strict: bool = False) -> int:
+    """Print each report as soon as it is there, and a summary; the exit code of the command."""
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    found = []
+    for report in reports:
+        found.append(report)
+        if as_json:
+            print(json.dumps(report.model_dump(), ensure_ascii=False))
+        else:
+            show(report, console)
+    if not as_json:
+        console.print(summary(found))
+    codes = {report.exit_code(strict=strict) for report in found}
+    return 0 if codes == {0} else 1 if 1 in codes else 2

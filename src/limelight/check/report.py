@@ -1,6 +1,8 @@
-"""What was found: one finding a promise, one report an object. As data, for tables, teachers and tests."""
+"""The results of a check as data: one finding per promise, one report per object."""
 
 from typing import Literal
+
+from pydantic import Field
 
 from limelight.config import Config
 
@@ -8,54 +10,56 @@ Verdict = Literal["pass", "FAIL", "warn", "n/a"]
 
 
 class Finding(Config):
-    """Whether one promise was kept; if not, the smallest case that shows it."""
+    """Whether one promise is kept; if not, the smallest example that shows it."""
 
-    promise: str
-    says: str  # the promise in words
-    verdict: Verdict
-    example: str = ""
-    expected: str = ""
-    came: str = ""
-    hint: str = ""  # where people usually go wrong; for what does not apply, why
+    promise: str = Field("", description="the identifier of the promise, such as mask-has-effect")
+    statement: str = Field("", description="the promise as a sentence")
+    verdict: Verdict = Field(description="pass, FAIL, warn, or n/a if the promise does not apply")
+    example: str = Field("", description="what was tried")
+    expected: str = Field("", description="the result that the promise requires")
+    got: str = Field("", description="the result of the checked code")
+    hint: str = Field("", description="the usual mistake; for n/a, the reason")
 
 
 class Report(Config):
-    """What was found about one class or function of a file."""
+    """The findings about one class or function."""
 
-    name: str
-    kind: str
-    line: int = 0
-    cell: int = 0  # of a notebook, in which the line is counted
-    notes: tuple[str, ...] = ()  # how it was called: what was found out by trying
-    findings: tuple[Finding, ...] = ()
-    trouble: str = ""  # why it could not be checked
-    within: tuple[str, ...] = ()  # what else in the file is made of it, and tried it
-    adapter: str = ""  # lines to fill in, where it was not understood
+    name: str = Field(description="the name of the class or function")
+    kind: str = Field(description="the name of its kind; ? if it is unknown")
+    line: int = Field(0, description="the line of its definition; 0 if it is unknown")
+    cell: int = Field(0, description="the cell of a notebook, in which lines are counted; 0 in a Python file")
+    notes: tuple[str, ...] = Field((), description="how it was called, as far as that was found by trying")
+    findings: tuple[Finding, ...] = Field((), description="one finding per promise")
+    trouble: str = Field("", description="why it could not be checked")
+    within: tuple[str, ...] = Field((), description="other objects of the file that use it")
+    adapter: str = Field("", description="lines of code to fill in, if it could not be called")
 
     @property
     def broken(self) -> list[Finding]:
+        """The findings with the verdict FAIL."""
         return [finding for finding in self.findings if finding.verdict == "FAIL"]
 
     @property
     def warned(self) -> list[Finding]:
+        """The findings with the verdict warn."""
         return [finding for finding in self.findings if finding.verdict == "warn"]
 
 
 class FileReport(Config):
-    """All that was found in one file."""
+    """The reports about one file."""
 
-    file: str
-    reports: tuple[Report, ...] = ()
-    trouble: str = ""  # why the file as a whole could not be checked
+    file: str = Field(description="the path of the file")
+    reports: tuple[Report, ...] = Field((), description="one report per object")
+    trouble: str = Field("", description="why the file, or a part of it, could not be checked")
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """0: every promise kept. 1: something is broken. 2: something could not be checked."""
+        """0: all promises are kept. 1: a promise is broken. 2: something could not be checked."""
         if any(report.broken or (strict and report.warned) for report in self.reports):
             return 1
         return 2 if self.trouble or not self.reports or self.unchecked else 0
 
     @property
     def unchecked(self) -> list[Report]:
-        """What could not be tried, neither by itself nor as a part of something else."""
-        tried = {report.name for report in self.reports if not report.trouble}
-        return [report for report in self.reports if report.trouble and not tried & set(report.within)]
+        """Objects that could not be checked, neither on their own nor as a part of another object."""
+        checked = {report.name for report in self.reports if not report.trouble}
+        return [report for report in self.reports if report.trouble and not checked & set(report.within)]

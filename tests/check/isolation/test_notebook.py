@@ -1,4 +1,4 @@
-"""Notebooks: what they define is checked, what they do is not done. And a name brings its parts along."""
+"""Notebooks: definitions are executed and checked, other statements are not executed."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def places(found: FileReport) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("scale", "promises"), [(RIGHT, []), ("q.shape[-1]", ["scale"])])
-def test_what_a_notebook_defines_is_checked(tmp_path: Path, scale: str, promises: list[str]) -> None:
+def test_the_definitions_of_a_notebook_are_checked(tmp_path: Path, scale: str, promises: list[str]) -> None:
     training = "def plot_attention(maps):\n    plt.imshow(maps)\n\n"
     training += "while True:\n    train(MultiheadAttention(8, 8, 2))"
     path = notebook(tmp_path, IMPORTS, ATTENTION.format(scale=scale), training, HEADS)
@@ -68,17 +68,17 @@ def test_what_a_notebook_defines_is_checked(tmp_path: Path, scale: str, promises
     assert places(found) == {"scaled_dot_product": (2, 3), "MultiheadAttention": (4, 1)}
 
 
-def test_cells_and_classes_that_cannot_be_taken_are_named_and_the_rest_is_checked(tmp_path: Path) -> None:
+def test_cells_and_classes_with_errors_are_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     scratch, missing = "x = (1,\n  2", "import d2l\n\nclass Encoder(d2l.Module):\n    pass"
     path = notebook(tmp_path, IMPORTS, scratch, missing, ATTENTION.format(scale=RIGHT))
     found = check_file(path)
     assert "cell 2, line 1: SyntaxError" in found.trouble
-    assert "cell 3, line 3: Encoder cannot be made: NameError" in found.trouble
+    assert "cell 3, line 3: Encoder cannot be defined: NameError" in found.trouble
     assert broken(found) == {"scaled_dot_product": []}
     assert found.exit_code() == 2
 
 
-def test_a_notebooks_adapter_is_a_cell(tmp_path: Path) -> None:
+def test_the_adapter_for_a_notebook_is_a_cell(tmp_path: Path) -> None:
     odd = "class MyAttention(nn.Module):\n    def forward(self, *tensors):\n        raise ValueError"
     (report,) = check_file(notebook(tmp_path, IMPORTS, odd)).reports
     assert report.adapter.startswith("class Adapted(MyAttention):")
@@ -86,16 +86,18 @@ def test_a_notebooks_adapter_is_a_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cells": 3}', "print('a script')"])
-def test_what_is_no_notebook_says_so(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_notebook_is_reported(tmp_path: Path, text: str) -> None:
     path = tmp_path / "notes.ipynb"
     path.write_text(text)
     found = check_file(path)
-    assert "it is no notebook of Jupyter's" in found.trouble
+    assert "it is no Jupyter notebook" in found.trouble
     assert found.exit_code() == 2
 
 
 @pytest.mark.parametrize(("scale", "promises"), [(RIGHT, []), ("q.shape[-1]", ["scale"])])
-def test_a_name_is_checked_with_what_it_is_made_of(tmp_path: Path, scale: str, promises: list[str]) -> None:
+def test_a_name_is_checked_with_the_objects_that_it_uses(
+    tmp_path: Path, scale: str, promises: list[str]
+) -> None:
     path = tmp_path / "attention.py"
     other = "def masked_softmax(scores, mask=None):\n    return scores.softmax(-1)"
     code = "from torch import nn\n" + "\n\n".join((ATTENTION.format(scale=scale), HEADS, other))

@@ -1,99 +1,13 @@
-"""What people call things: kinds of objects, arguments of constructors, arguments of calls.
+"""The usual names of arguments, and what they mean.
 
-The ways of d2l, of the UvA course, of torch and of the annotated Transformer, and what else is usual.
+The names of d2l, the UvA course, torch and the annotated Transformer, and other common ones.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
-KINDS = (
-    "masked-softmax",
-    "scaled-dot-product",
-    "dot-product-attention",
-    "additive-attention",
-    "multi-head-attention",
-    "causal-mask",
-    "positional-encoding",
-    "feed-forward",
-    "encoder-block",
-    "decoder-block",
-    "encoder",
-    "decoder",
-    "sequence-model",
-    "patch-embedding",
-    "vision-transformer",
-)
-
-# Of a name in small letters without underscores: the first that fits.
-_KIND_NAMES = {
-    "masked-softmax": r"(mas[kqc]|pad|valid|length)\w*softmax|softmax\w*(mas[kqc]|len|pad|valid)",
-    "causal-mask": r"(subsequent|[ck]ausal|lookahead|future|square|triang|autoregress|nopeak|tril)"
-    r"\w*(mas[kqc]|bias$)|^lookahead$|^(dec(oder)?|tgt|trg|target)mask$"
-    r"|(mas[kqc]|maschera)\w*(subsequent|causa|kausal|lookahead|futur)",
-    "positional-encoding": r"pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed"
-    r"|positionn?el|positionsk|(learned|learnable|trainable)pos$|temporalenc",
-    "patch-embedding": r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)(patch|tok)|image(emb|token)"
-    r"|convtoken",
-    "vision-transformer": r"^(simple|tiny|small|mini)?vit(?!block|layer|mlp|att|emb)|vit$"
-    r"|vis(ion)?transformer",
-    "additive-attention": r"additi?v|aditiv|bahdanau(?!\w*coder)|concatatt",
-    "dot-product-attention": r"dotprod|scaleddot|sdpa|^luong(?!\w*coder)|^dotatt",
-    "multi-head-attention": r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
-    r"|^attention(layer)?$|headedatt",
-    "decoder-block": r"dec(oder)?(block|layer|blk)|^(pre|post)?(norm)?layer$"
-    r"|(bloc|couche|capa)\w*dec|de[ck]od\w*(bloc|schicht)",
-    "encoder-block": r"enc(oder)?(block|layer|blk)|(bloc|couche|capa)\w*enc|en[ck]od\w*(bloc|schicht)"
-    r"|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
-    r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
-    "feed-forward": r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
-    "sequence-model": r"seq2seq(?!\w*coder)"
-    r"|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
-    r"|(char|word)\w*model$"
-    r"|(text|sequence|sentiment|token|transformer|review|news|sentence|satz|phrase)"
-    r"\w*([ck]lassif|tagg|label|regress)",
-    "encoder": r"encod(er|eur)$|^encoder|encoderstack",
-    "decoder": r"decod(er|eur)$|^decoder|decoderstack",
-}
-
-
-# What functions do that are no part of a model, whatever they do it with.
-_DOING = r"(plot|show|draw|vis|display|print|train|fit|test|eval|run|check|compare|save|load|log|demo|main)"
-
-
-def kind_of_name(name: str, *, is_class: bool) -> str | None:
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().replace("_", "").lower()
-    if not is_class and re.match(_DOING, plain):
-        return None
-    for kind, pattern in _KIND_NAMES.items():
-        if not re.search(pattern, plain):
-            continue
-        if kind == "dot-product-attention" and not is_class:
-            return "scaled-dot-product"
-        if kind == "causal-mask" and is_class:
-            continue
-        if kind == "multi-head-attention" and not is_class:
-            continue
-        if kind in ("vision-transformer", "sequence-model", "encoder", "decoder") and not is_class:
-            continue
-        return kind
-    if is_class and re.search(r"att?(n$|en[tcz]|n)|aufmerksam", plain):
-        return "multi-head-attention"
-    if is_class and re.search(r"transformer|lm$", plain):
-        return "sequence-model"
-    if not is_class and re.search(r"^(make|build|create|get)(model|transformer|gpt)", plain):
-        return "sequence-model"
-    if not is_class and "softmax" in plain:
-        return "masked-softmax"
-    if not is_class and re.search(r"attention|attend|att?n|aufmerksam", plain):
-        return "scaled-dot-product"
-    if not is_class and "mask" in plain and re.search(r"make|get|create|build|gen", plain):
-        return "causal-mask"
-    return None
-
-
-# Arguments of constructors: what each is for. The first that fits.
-_BUILD_ROLES = {
+# The roles of constructor arguments. The first pattern that fits decides.
+_CONSTRUCTOR_ROLES = {
     "config": r"config|cfg|args|params|hparams|opt",
     "dropout": r"\w*drop\w*|p|rate|(prob|taxa|tasa|taux)\w*",
     "head_width": r"(dim|d|size|width)_?heads?|heads?_?(dim|size|width)|d_?[kqv]|d_?(key|value|query)s?",
@@ -132,7 +46,8 @@ _BUILD_ROLES = {
     r"|d_?hid|inputs?|outputs?|num_hiddens)"
     r"|d|e|dmodel|n_?hid|c_?in",
 }
-_PART_ROLES = {
+# Arguments that are layers, as in the annotated Transformer.
+_LAYER_ROLES = {
     "cross-part": r"(src|cross|enc_dec|encdec|memory|source|encoder|enc)_?(attn|attention|att|mha)\w*",
     "attention-part": r"(self_?|multi_?head_?|masked_?)?(attn|attention|mha|att)(_layer)?",
     "feed-forward-part": r"feed_?forward|ff|ffn|mlp|pos_?ffn?|feedforward_layer|pwff",
@@ -145,24 +60,24 @@ _PART_ROLES = {
 }
 
 
-def build_role(name: str, *, is_layerless: bool) -> str | None:
-    """What an argument of a constructor is for; as in the annotated Transformer, it may be a layer."""
+def constructor_role(name: str, *, may_be_layer: bool = False) -> str | None:
+    """The role of a constructor argument by its name."""
     plain = name.lower().strip("_")
-    if not is_layerless:
-        for role, pattern in _PART_ROLES.items():
+    if may_be_layer:
+        for role, pattern in _LAYER_ROLES.items():
             if re.fullmatch(pattern, plain):
                 return role
     if name == "N":
         return "depth"
-    for role, pattern in _BUILD_ROLES.items():
+    for role, pattern in _CONSTRUCTOR_ROLES.items():
         if re.fullmatch(pattern, plain):
             return role
     return None
 
 
-# Arguments of calls.
+# The roles of call arguments. The first pattern that fits decides.
 _CALL_ROLES = {
-    "carry": r"(use|return|output|with)_?(cache|state|present|past|kv)\w*",
+    "return_state": r"(use|return|output|with)_?(cache|state|present|past|kv)\w*",
     "weights": r"(return|need|output|with|get)_?\w*(att\w*|weights?|scores?|maps?)",
     "average": r"average\w*",
     "causal": r"\w*causal\w*",
@@ -186,6 +101,7 @@ _CALL_ROLES = {
 
 
 def call_role(name: str) -> str | None:
+    """The role of a call argument by its name."""
     plain = name.lower().strip("_")
     for role, pattern in _CALL_ROLES.items():
         if re.fullmatch(pattern, plain):
@@ -193,8 +109,8 @@ def call_role(name: str) -> str | None:
     return None
 
 
-def is_of_memory(name: str, others: Iterable[str]) -> bool:
-    """Whether a mask lies over the source, where an object has a source and a target."""
+def is_over_memory(name: str, others: Iterable[str]) -> bool:
+    """Whether a mask argument masks the source, of an object that reads a source and a target."""
     plain = name.lower()
     if re.search(r"src|source|mem|enc|cross|key_padding", plain) and not re.search(
         r"tgt|trg|target|self", plain
@@ -202,5 +118,5 @@ def is_of_memory(name: str, others: Iterable[str]) -> bool:
         return True
     if re.search(r"tgt|trg|target|dec|self|look|causal|future|subsequent|attn_mask", plain):
         return False
-    # A single mask beside one that is named for the target is that of the source.
+    # If another mask is named after the target, this one is for the source.
     return any(re.search(r"tgt|trg|target|self|look|causal", other.lower()) for other in others)

@@ -1,4 +1,4 @@
-"""Makes an object of someone's class: each argument gets what its name asks for."""
+"""Constructs an object of a class in the checked file: each argument gets a value by its name."""
 
 import inspect
 import re
@@ -10,35 +10,29 @@ from typing import Any
 import torch
 from torch import nn
 
-from limelight.check.harness.argument_names import build_role, kind_of_name
-from limelight.check.harness.argument_values import HIDDEN_NAME, Settings, Watched, filled, number_of
-from limelight.check.harness.inputs import IMAGES, STACKS
+from limelight.check.harness.argument_names import constructor_role
+from limelight.check.harness.argument_values import (
+    HIDDEN_NAME,
+    RecordingConfig,
+    Settings,
+    filled_config,
+    value_of_role,
+)
+from limelight.check.harness.signature import Roles
 from limelight.check.harness.sizes import Sizes
+from limelight.check.kinds import KINDS, Kind, kind_of_name
 
-NO_HIDDEN = (
-    "scaled-dot-product",
-    "dot-product-attention",
-    "multi-head-attention",
-    "additive-attention",
-    "positional-encoding",
-    "patch-embedding",
-)
-NO_LAYERS = (
-    "multi-head-attention",
-    "additive-attention",
-    "positional-encoding",
-    "feed-forward",
-    "patch-embedding",
-)
-MOST_TRIES = 120
+MAXIMUM_TRIES = 120
+# The roles of configuration values that a promise may set.
+SETTABLE = ("dropout", "hidden", "depth", "expansion", "pad")
 
 
-class CannotBuild(Exception):
-    """A constructor that asks for what nobody knows."""
+class CannotConstruct(Exception):
+    """No arguments were found that the constructor accepts."""
 
 
-class Builder:
-    """Knows the file's other classes: a block may need an attention to be handed to it."""
+class Constructor:
+    """Constructs objects; other classes of the file, in `namespace`, may be needed as arguments."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self.namespace = namespace
@@ -46,64 +40,64 @@ class Builder:
     def instances(
         self,
         target: Callable[..., Any],
-        kind: str,
+        kind: Kind,
         sizes: Sizes,
         seed: int = 1,
-        told: dict[str, Any] | None = None,
+        given: dict[str, Any] | None = None,
     ) -> Iterator[Any]:
-        """Every object that its constructor lets us make, the likeliest first; with what it is `told`."""
-        last: Exception | None = None
+        """All objects that can be constructed, the most likely first; `given` arguments are fixed."""
+        error: Exception | None = None
         found = False
-        told = told or {}
-        named = {name: value for name, value in told.items() if name in inspect.signature(target).parameters}
-        for arguments in islice(self._arguments(target, kind, sizes, told), MOST_TRIES):
+        given = given or {}
+        named = {name: value for name, value in given.items() if name in inspect.signature(target).parameters}
+        for arguments in islice(self._arguments(target, kind, sizes, given), MAXIMUM_TRIES):
             torch.manual_seed(seed)
             try:
-                made = target(**(arguments | named))
-            except Exception as error:  # whatever their code raises
-                last = last or error
+                instance = target(**(arguments | named))
+            except Exception as raised:  # the checked code may raise anything
+                error = error or raised
                 continue
             found = True
-            yield made
+            yield instance
         if not found:
-            raise CannotBuild(str(last) if last else "no arguments were found for its constructor")
+            raise CannotConstruct(str(error) if error else "no values are known for its arguments")
 
     def _arguments(
-        self, target: Callable[..., Any], kind: str, sizes: Sizes, told: dict[str, Any] | None = None
+        self, target: Callable[..., Any], kind: Kind, sizes: Sizes, given: dict[str, Any] | None = None
     ) -> Iterator[dict[str, Any]]:
         parameters = list(inspect.signature(target).parameters.values())
-        roles = roles_of(parameters, kind, recurrent=is_recurrent(target))
+        roles = _roles(parameters, kind, is_recurrent=_is_recurrent(target))
         fixed: dict[str, Any] = {}
-        open_ones: dict[str, list[Any]] = {}
+        alternatives: dict[str, list[Any]] = {}
         for parameter in parameters:
             if parameter.kind == parameter.VAR_KEYWORD:
-                fixed |= self._of_block(target, kind, sizes, set(roles))
+                fixed |= self._block_arguments(target, kind, sizes, set(roles))
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             if roles[parameter.name] == "config":
-                fixed[parameter.name] = self._config(parameter, kind, sizes, told or {})
+                fixed[parameter.name] = self.config(parameter, kind, sizes, given or {})
                 continue
             values = self._values(parameter, roles[parameter.name], kind, sizes)
             if len(values) == 1:
                 fixed[parameter.name] = values[0]
             elif values:
-                open_ones[parameter.name] = values
-        # Arguments of unknown names hardly ever mean the same, but for the widths of additive attention.
-        choices = list(product(*open_ones.values()))
-        if kind != "additive-attention":
+                alternatives[parameter.name] = values
+        # Two arguments of unknown names rarely have the same value, except the widths of additive attention.
+        choices = list(product(*alternatives.values()))
+        if not kind.is_additive:
             choices.sort(key=lambda choice: len(set(map(str, choice))) < len(choice))
         for choice in choices:
-            yield fixed | dict(zip(open_ones, choice, strict=True))
+            yield fixed | dict(zip(alternatives, choice, strict=True))
 
-    def _values(self, parameter: inspect.Parameter, role: str | None, kind: str, sizes: Sizes) -> list[Any]:
-        """What an argument may be given; nothing where its default will do."""
+    def _values(self, parameter: inspect.Parameter, role: str | None, kind: Kind, sizes: Sizes) -> list[Any]:
+        """The possible values of an argument; none if its default is used."""
         has_default = parameter.default is not parameter.empty
         is_size = isinstance(parameter.default, (int, float, tuple)) and not isinstance(
             parameter.default, bool
         )
         if has_default and parameter.default is not None and not is_size:
             return [True] if role == "batch_first" else []
-        # What is None unless told is an extra, but for widths that follow from others.
+        # An argument with the default None is an option, except widths that are derived from others.
         if parameter.default is None and role not in ("hidden", "head_width"):
             return []
         if role is not None and role.endswith("-part"):
@@ -112,13 +106,8 @@ class Builder:
                 return [part]
             return [] if has_default else [sizes.width]
         if role in ("image", "patch"):
-            if role == "image" and sizes.image[0] != sizes.image[1]:
-                return [sizes.image]
-            side = sizes.image[0] if role == "image" else sizes.patch
-            if isinstance(parameter.default, int):
-                return [side]
-            return [(side, side)] if isinstance(parameter.default, tuple) else [side, (side, side)]
-        known = number_of(role, kind, sizes)
+            return _image_values(parameter, role, sizes)
+        known = value_of_role(role, kind, sizes)
         if known is not None:
             return [known]
         if has_default:
@@ -127,98 +116,108 @@ class Builder:
             return [nn.ReLU(), torch.relu, nn.ReLU, "relu"]
         if role == "flag":
             return [False, True]
-        if kind in ("patch-embedding", "vision-transformer"):
+        if kind.reads_images:
             return [sizes.channels, sizes.patch, sizes.width, sizes.image[0]]
         return [sizes.width, sizes.heads, sizes.hidden, 0.0, sizes.longest]
 
-    def _config(self, parameter: inspect.Parameter, kind: str, sizes: Sizes, told: dict[str, Any]) -> Any:
-        named = parameter.annotation if isinstance(parameter.annotation, type) else None
-        classes = [named] if named in self.namespace.values() else []
+    def config(self, parameter: inspect.Parameter, kind: Kind, sizes: Sizes, given: dict[str, Any]) -> Any:
+        """A configuration object: of a class in the file, or one that has a value for each known name."""
+        annotated = parameter.annotation if isinstance(parameter.annotation, type) else None
+        classes = [annotated] if annotated in self.namespace.values() else []
         classes += [
             thing
             for name, thing in self.namespace.items()
             if isinstance(thing, type) and re.search(r"config|args|params", name, re.IGNORECASE)
         ]
-        for found in classes:
-            assert isinstance(found, type)
+        for cls in classes:
+            assert isinstance(cls, type)
             try:
-                made = filled(found, next(self._arguments(found, kind, sizes)), kind, sizes)
-            except Exception:  # one that is not made of sizes
+                config = filled_config(cls, next(self._arguments(cls, kind, sizes)), kind, sizes)
+            except Exception:  # a class that is no configuration of sizes
                 continue
-            for name, value in told.items():
-                object.__setattr__(made, name, value)
-            return made
-        return Settings(kind, sizes, told)
+            for name, value in given.items():
+                object.__setattr__(config, name, value)
+            return config
+        return Settings(kind, sizes, given)
 
-    def _of_block(
-        self, target: Callable[..., Any], kind: str, sizes: Sizes, taken: set[str]
+    def _block_arguments(
+        self, target: Callable[..., Any], kind: Kind, sizes: Sizes, taken: set[str]
     ) -> dict[str, Any]:
-        """`**block_args` go to the blocks of a stack."""
-        wanted = {"encoder": "encoder-block", "decoder": "decoder-block"}.get(kind)
-        block = self._class_of(wanted) if wanted else None
-        if block is None or block is target:
+        """The `**block_args` of a stack are the arguments of its blocks."""
+        block = self._class_of_kind(kind.block) if kind.block else None
+        if kind.block is None or block is None or block is target:
             return {}
-        return {
-            name: value
-            for name, value in next(self._arguments(block, wanted or kind, sizes)).items()
-            if name not in taken
-        }
+        arguments = next(self._arguments(block, KINDS[kind.block], sizes))
+        return {name: value for name, value in arguments.items() if name not in taken}
 
-    def _class_of(self, kind: str | None) -> type | None:
+    def _class_of_kind(self, kind_name: str) -> type | None:
         for name, thing in self.namespace.items():
-            is_layer = isinstance(thing, type) and issubclass(thing, nn.Module)
-            if is_layer and kind_of_name(name, is_class=True) == kind:
-                return thing
+            if isinstance(thing, type) and issubclass(thing, nn.Module):
+                kind = kind_of_name(name, is_class=True)
+                if kind is not None and kind.name == kind_name:
+                    return thing
         return None
 
-    def _part(self, role: str, kind: str, sizes: Sizes) -> Any:
-        if role in ("embedding-part",):
+    def _part(self, role: str, kind: Kind, sizes: Sizes) -> Any:
+        """A layer that is an argument of another layer."""
+        if role == "embedding-part":
             return nn.Embedding(sizes.vocabulary, sizes.width)
         if role == "generator-part":
             return nn.Linear(sizes.width, sizes.vocabulary)
-        wanted = {
+        part_kind = {
             "attention-part": "multi-head-attention",
             "cross-part": "multi-head-attention",
             "feed-forward-part": "feed-forward",
-            "layer-part": "decoder-block" if kind == "decoder" else "encoder-block",
+            "layer-part": kind.block or "encoder-block",
             "decoder-layer-part": "decoder-block",
             "encoder-part": "encoder",
             "decoder-part": "decoder",
         }[role]
-        part = self._class_of(wanted)
-        if part is None:
+        cls = self._class_of_kind(part_kind)
+        if cls is None:
             return None
         try:
-            return next(self.instances(part, wanted, sizes.but(dropout=0.0), seed=len(role)))
-        except (CannotBuild, StopIteration):
+            return next(self.instances(cls, KINDS[part_kind], sizes.replace(dropout=0.0), seed=len(role)))
+        except (CannotConstruct, StopIteration):
             return None
 
 
-def is_recurrent(target: Callable[..., Any]) -> bool:
-    """Whether it must be given a hidden state, as wide as all the rest: then `hidden_dim` is the width."""
+def _image_values(parameter: inspect.Parameter, role: str, sizes: Sizes) -> list[Any]:
+    if role == "image" and sizes.image[0] != sizes.image[1]:
+        return [sizes.image]
+    side = sizes.image[0] if role == "image" else sizes.patch
+    if isinstance(parameter.default, int):
+        return [side]
+    return [(side, side)] if isinstance(parameter.default, tuple) else [side, (side, side)]
+
+
+def _is_recurrent(target: Callable[..., Any]) -> bool:
+    """Whether its call requires a hidden state; then `hidden_dim` is the width of the model."""
+    if isinstance(target, type) and not hasattr(target, "forward"):  # a configuration
+        return False
     try:
-        called = inspect.signature(getattr(target, "forward", target)).parameters.values()
+        parameters = inspect.signature(getattr(target, "forward", target)).parameters.values()
     except (TypeError, ValueError):
         return False
     return any(
-        p.default is p.empty and re.fullmatch(r"(dec_|prev_)?(hidden|state)|h_?0", p.name) for p in called
+        p.default is p.empty and re.fullmatch(r"(dec_|prev_)?(hidden|state)|h_?0", p.name) for p in parameters
     )
 
 
-def roles_of(
-    parameters: list[inspect.Parameter], kind: str, *, recurrent: bool = False
-) -> dict[str, str | None]:
-    """What each argument of a constructor is for, seen together: beside a width, `hidden_dim` is another."""
+def _roles(parameters: list[inspect.Parameter], kind: Kind, *, is_recurrent: bool) -> Roles:
+    """The role of each argument of a constructor; beside a width, `hidden_dim` is the hidden width."""
     named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     names = [p.name for p in named]
-    # What is a number unless told is no layer.
+    # An argument whose default is a number is no layer.
     roles = {
-        p.name: build_role(p.name, is_layerless=kind in NO_LAYERS or isinstance(p.default, int | float))
+        p.name: constructor_role(
+            p.name, may_be_layer=kind.takes_layers and not isinstance(p.default, int | float)
+        )
         for p in named
     }
-    if kind in IMAGES and roles.get("p") == "dropout" and "patch" not in roles.values():
+    if kind.reads_images and roles.get("p") == "dropout" and "patch" not in roles.values():
         roles["p"] = "patch"
-    if kind not in NO_HIDDEN and not recurrent and "hidden" not in roles.values():
+    if kind.has_feed_forward and not is_recurrent and "hidden" not in roles.values():
         others = [name for name in names if roles[name] == "width" and not HIDDEN_NAME.fullmatch(name)]
         for name in names:
             if roles[name] == "width" and HIDDEN_NAME.fullmatch(name) and others:
@@ -227,39 +226,43 @@ def roles_of(
 
 
 def constructor_roles(
-    target: Callable[..., Any], kind: str, namespace: dict[str, Any], sizes: Sizes
-) -> dict[str, str | None]:
-    """What a constructor can be told: its arguments, and those of a configuration that it takes."""
+    target: Callable[..., Any], kind: Kind, namespace: dict[str, Any], sizes: Sizes
+) -> Roles:
+    """The arguments of a constructor, and the values that it reads from a configuration, with their roles."""
     try:
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         return {}
-    roles = roles_of(parameters, kind, recurrent=is_recurrent(target))
+    roles = _roles(parameters, kind, is_recurrent=_is_recurrent(target))
     for parameter in parameters:
         if roles.get(parameter.name) == "config":
-            roles |= _asked_of(target, parameter, kind, Builder(namespace), sizes)
+            roles |= _config_roles(target, parameter, kind, Constructor(namespace), sizes)
     return roles
 
 
-def _asked_of(
-    target: Callable[..., Any], parameter: inspect.Parameter, kind: str, builder: Builder, sizes: Sizes
-) -> dict[str, str | None]:
-    """Which settings a constructor reads of its configuration."""
-    settings = Settings(kind, sizes, {})
-    theirs = builder._config(parameter, kind, sizes, {})
-    watched = settings if isinstance(theirs, Settings) else Watched(theirs)
-    with suppress(Exception):  # what it has read so far counts
-        target(watched)
-    read = [name for name in watched._asked if not name.startswith("_")]
-    unread = [name for name in getattr(type(theirs), "__dataclass_fields__", {}) if name not in read]
-    roles = {name: build_role(name, is_layerless=True) for name in (*read, *unread)}
-    several = list(roles.values()).count("width") > 1
+def _config_roles(
+    target: Callable[..., Any],
+    parameter: inspect.Parameter,
+    kind: Kind,
+    constructor: Constructor,
+    sizes: Sizes,
+) -> Roles:
+    """The values that a constructor reads from its configuration, with their roles."""
+    config = constructor.config(parameter, kind, sizes, {})
+    recording = Settings(kind, sizes, {}) if isinstance(config, Settings) else RecordingConfig(config)
+    with suppress(Exception):  # the names that were read before the error count
+        target(recording)
+    read = [name for name in recording._read if not name.startswith("_")]
+    unread = [name for name in getattr(type(config), "__dataclass_fields__", {}) if name not in read]
+    roles = {name: constructor_role(name) for name in (*read, *unread)}
+    has_several_widths = list(roles.values()).count("width") > 1
     for name, role in roles.items():
-        if role == "width" and several and HIDDEN_NAME.fullmatch(name):
+        if role == "width" and has_several_widths and HIDDEN_NAME.fullmatch(name):
             roles[name] = "hidden"
-    # A width that it has and nobody reads was accepted all the same; so was the depth of a stack.
+    # A hidden width or a depth that is accepted must have an effect, even if the constructor ignores it.
     accepted = ["hidden", "expansion"]
-    if kind in STACKS and "depth" not in [roles[name] for name in read]:
+    if kind.is_stack and "depth" not in [roles[name] for name in read]:
         accepted.append("depth")
-    told = ("dropout", "hidden", "depth", "expansion", "pad")
-    return {name: role for name, role in roles.items() if role in told and (name in read or role in accepted)}
+    return {
+        name: role for name, role in roles.items() if role in SETTABLE and (name in read or role in accepted)
+    }

@@ -1,46 +1,60 @@
-"""How someone's code wants to be called: which form its tensors have, and which axis is the positions'."""
+"""Finds a way of calling the object under test: the form of its tensors, and the axis of the positions."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from limelight.check.harness.construct import Builder, CannotBuild
-from limelight.check.harness.inputs import BARE, Case, NotUnderstood, Result
-from limelight.check.harness.mask_formats import Way, ways_for
-from limelight.check.harness.signature import BEGIN, forms
+from limelight.check.harness.construct import CannotConstruct, Constructor
+from limelight.check.harness.inputs import CannotCall, Case, Form, Result
+from limelight.check.harness.mask_formats import MaskFormat, formats_for
+from limelight.check.harness.signature import FIRST_STATE, forms
 from limelight.check.harness.subject import Subject
 
 
-def understand(subject: Subject) -> None:
-    """Finds a form in which it can be called, or says that there is none."""
-    trouble: Exception | None = None
+def find_call(subject: Subject) -> None:
+    """Set the form of the subject to one in which it can be called; CannotCall if there is none."""
+    if _takes_only_sizes(subject):
+        subject.form = Form("size")
+        return
+    error: Exception | None = None
     try:
         subject.masks = subject.mask_arguments()
-        recurrent = BEGIN in subject.roles.values()
-        for form in forms(subject.kind, has_source=subject.has_source, recurrent=recurrent):
+        is_recurrent = FIRST_STATE in subject.roles.values()
+        for form in forms(subject.kind, has_source=subject.has_source, is_recurrent=is_recurrent):
             subject.form = form
-            for choice, _ in enumerate(_candidates(subject)):
-                subject.choice = choice
+            for number, _ in enumerate(_instances(subject)):
+                subject.construction = number
                 try:
                     _try_to_call(subject)
-                except Exception as error:  # whatever their code raises
-                    trouble = trouble or error
+                except Exception as raised:  # the checked code may raise anything
+                    error = error or raised
                 else:
-                    _find_layout(subject)
+                    _find_position_axis(subject)
                     return
-    except CannotBuild as error:
-        raise NotUnderstood(f"its constructor could not be called: {error}") from None
-    raise NotUnderstood(f"it could not be called: {_in_words(trouble)}")
+    except CannotConstruct as raised:
+        raise CannotCall(f"its constructor could not be called: {raised}") from None
+    raise CannotCall(f"it could not be called: {_one_line(error)}")
+
+
+def _takes_only_sizes(subject: Subject) -> bool:
+    """Whether its arguments are sizes: those of a causal mask, or of a function that returns positions."""
+    if subject.kind.reads_size:
+        return True
+    if not subject.kind.is_positional or subject.is_module:
+        return False
+    parameters = inspect.signature(subject.target).parameters.values()
+    return len([p for p in parameters if p.default is p.empty]) == 2
 
 
 @torch.no_grad()
-def _find_layout(subject: Subject) -> None:
-    """Whether it takes (T, B, …): then its first axis is what looks at itself."""
+def _find_position_axis(subject: Subject) -> None:
+    """Find whether the first axis is that of the positions: (T, B, D), if positions mix along it."""
     if subject.form.inputs not in ("vectors", "tokens") or subject.form != replace(subject.form, query="BTD"):
         return
-    if subject.kind in ("masked-softmax", "feed-forward", *BARE):
+    if subject.kind.reads_scores or subject.kind.is_feed_forward or subject.kind.is_bare:
         return
     over_batch, over_positions = (_mixes(subject, axis) for axis in (0, 1))
     if not over_batch or over_positions:
@@ -48,19 +62,19 @@ def _find_layout(subject: Subject) -> None:
     form, subject.form = subject.form, replace(subject.form, time_first=True)
     try:
         if not _mixes(subject, 0):
-            subject.notes.append("the first axis of its tensors is that of the positions: (T, B, D)")
+            subject.notes.append("the first axis of its tensors is the axis of the positions: (T, B, D)")
             return
-    except Exception:  # the other axis does not fit
+    except Exception:  # the other layout does not fit
         pass
     subject.form = form
 
 
 def _mixes(subject: Subject, axis: int) -> bool:
-    """Whether what stands at one place of an axis changes what comes out at another one."""
+    """Whether a change at one index of an axis changes the output at another index."""
     model, case = subject.model(), subject.case()
     x = case.x.clone()
     first = x.select(axis, 0)
-    if subject.kind == "positional-encoding" and x.is_floating_point():
+    if subject.kind.is_positional and x.is_floating_point():
         out = subject.call(model, Case(torch.zeros_like(x))).out
         return not torch.allclose(out.select(axis, 0), out.select(axis, 1))
     if x.is_floating_point():
@@ -77,41 +91,46 @@ def _mixes(subject: Subject, axis: int) -> bool:
 @torch.no_grad()
 def _try_to_call(subject: Subject) -> None:
     case = subject.case()
-    needed = [p.name for p in subject.parameters if p.default is p.empty]
-    asked = [mask for mask in subject.masks if mask.name in needed and mask.role != "state"]
-    trouble: Exception | None = None
-    # Where masks must be given, all that say "everything may be seen" are tried.
-    for way in [None, *(ways_for("mask", "mask") if asked else [])]:
-        for mask in asked:
-            lengths = way is not None and mask.role == "lengths"
-            mask.required, mask.way = way is not None, Way("lengths", "B") if lengths else way
+    required = [p.name for p in subject.parameters if p.default is p.empty]
+    masks = [mask for mask in subject.masks if mask.name in required and mask.role != "state"]
+    error: Exception | None = None
+    # If masks are required, each format of a mask that hides nothing is tried.
+    for mask_format in [None, *(formats_for("mask", "mask") if masks else [])]:
+        for mask in masks:
+            is_lengths = mask_format is not None and mask.role == "lengths"
+            mask.required = mask_format is not None
+            mask.format = MaskFormat("lengths", "B") if is_lengths else mask_format
         try:
             result = subject.call(subject.model(), case)
-            _check_shape(subject, result, case)
-        except Exception as error:  # whatever their code raises
-            trouble = trouble or error
+            _require_shape(subject, result, case)
+        except Exception as raised:  # the checked code may raise anything
+            error = error or raised
         else:
             return
-    assert trouble is not None
-    raise trouble
+    assert error is not None
+    raise error
 
 
-def _candidates(subject: Subject) -> Iterator[Any]:
-    if not subject.is_made:
+def _instances(subject: Subject) -> Iterator[Any]:
+    if not subject.is_constructed:
         yield subject.target
         return
-    yield from Builder(subject.namespace).instances(subject.target, subject.kind, subject.sizes)
+    yield from Constructor(subject.namespace).instances(subject.target, subject.kind, subject.sizes)
 
 
-def _check_shape(subject: Subject, result: Result, case: Case) -> None:
+def _require_shape(subject: Subject, result: Result, case: Case) -> None:
     if subject.form.inputs in ("images", "size"):
         return
     out, x = result.out, case.x
     if out.dim() < 2 or out.shape[:2] != x.shape[:2]:
-        raise NotUnderstood(f"it gives {tuple(out.shape)} of {tuple(x.shape)}")
+        raise CannotCall(
+            f"its output for an input of shape {tuple(x.shape)} has the shape {tuple(out.shape)}"
+        )
 
 
-def _in_words(error: Exception | None) -> str:
-    return (
-        "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    )
+def _one_line(error: Exception | None) -> str:
+    if error is None:
+        return ""
+    if isinstance(error, CannotCall):
+        return str(error)
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -1,4 +1,4 @@
-"""What goes in and what comes out, whatever their code calls it; and how its tensors are shaped."""
+"""Inputs and outputs of a call, independent of the names and shapes that the checked code uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,33 +6,16 @@ from typing import Any
 
 from torch import Tensor
 
-from limelight.check.harness.mask_formats import Way
-
-BARE = ("scaled-dot-product", "dot-product-attention")
+from limelight.check.harness.mask_formats import MaskFormat
 
 
-ATTENTION = (*BARE, "additive-attention", "multi-head-attention")
-
-
-DECODERS = ("decoder-block", "decoder")
-
-
-IMAGES = ("patch-embedding", "vision-transformer")
-
-
-STACKS = ("encoder", "decoder", "sequence-model", "vision-transformer")
-
-
-MADE = ("encoder-block", "decoder-block", *STACKS)
-
-
-class NotUnderstood(Exception):
-    """No way was found to call it."""
+class CannotCall(Exception):
+    """No way of calling the object was found."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What goes in, batch first: queries or the sequence itself, the source, its values where they differ."""
+    """One input, batch first: the queries or the sequence itself, the source, and values if they differ."""
 
     x: Tensor
     source: Tensor | None = None
@@ -40,47 +23,51 @@ class Case:
 
     @property
     def keys(self) -> int:
-        """How many positions are looked at."""
+        """The number of positions that can be attended to."""
         return (self.x if self.source is None else self.source).shape[1]
 
     def tensors(self) -> list[Tensor]:
+        """The tensors that are present."""
         return [tensor for tensor in (self.x, self.source, self.values) if tensor is not None]
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Case":
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Case":
+        """A copy with each tensor changed by the function."""
         source, values = (None if t is None else change(t) for t in (self.source, self.values))
         return Case(change(self.x), source, values)
 
 
 @dataclass(frozen=True)
 class Result:
-    out: Tensor  # (B, T, ...), or what an image became
-    weights: Tensor | None = None  # as they were returned
-    state: Any = None
-    pooled: bool = False  # of the whole sequence, said of every position
+    """The output of a call, batch first."""
+
+    out: Tensor  # (B, T, ...), or the output for an image
+    weights: Tensor | None = None  # attention weights, if they are returned
+    state: Any = None  # the state or cache, if one is returned
+    pooled: bool = False  # one output for the whole sequence, repeated for every position
 
 
 @dataclass
 class MaskArgument:
-    """An argument that says who may attend to whom; `way` is found by trying."""
+    """An argument that restricts which keys a query may attend to; its format is found by trying."""
 
     name: str
-    role: str  # "mask" or "lengths"
-    of_memory: bool
-    way: Way | None = None
-    effect: bool = True
+    role: str  # "mask", "lengths" or "state"
+    over_memory: bool  # whether it masks the memory or source, not the sequence itself
+    format: MaskFormat | None = None
+    has_effect: bool = True
     required: bool = False
-    guessed: bool = False  # by nothing but that it need not be given
-    along: list[str] = field(default_factory=list)  # other arguments that say the same
+    guessed: bool = False  # its name is unknown; it is only a mask if it works as one
+    duplicates: list[str] = field(default_factory=list)  # other arguments that get the same mask
 
 
 @dataclass(frozen=True)
 class Form:
-    """How its tensors are shaped."""
+    """The shapes of the tensors of a call."""
 
     inputs: str = "vectors"  # or "tokens", "images", "size"
-    query: str = "BTD"  # additive attention often takes one query: "B1D", "BD", "1BD"
-    heads_axis: bool = False  # a bare function may insist on (B, H, T, K)
-    narrow_values: bool = True  # whether values may be of another width than keys
-    time_first: bool = False
-    source: str = "vectors"
-    begin: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"
+    query: str = "BTD"  # attention often takes a single query: "B1D", "BD", "1BD"
+    heads_axis: bool = False  # a function may require (B, H, T, K)
+    narrow_values: bool = True  # whether the values may have another width than the keys
+    time_first: bool = False  # (T, B, D) instead of (B, T, D)
+    source: str = "vectors"  # or "tokens"
+    first_state: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"

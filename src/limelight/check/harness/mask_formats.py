@@ -1,4 +1,4 @@
-"""The ways in which a mask can be said: lengths, truth values, zeros and ones, numbers to be added."""
+"""The formats of masks: lengths, booleans, zeros and ones, or numbers that are added to the scores."""
 
 from dataclasses import dataclass
 
@@ -12,42 +12,43 @@ STYLES = {
     "float-": "1 = hidden",
     "additive": "0 = may attend, -inf = hidden",
 }
-# Those that can say most come first.
+# Layouts that can express more come first.
 LAYOUTS = ("BTS", "B1TS", "B11S", "B1S", "BS", "TS", "1TS", "11TS")
 
 
 @dataclass(frozen=True)
-class Way:
-    """How an argument says who may attend to whom."""
+class MaskFormat:
+    """How a mask argument expresses which keys each query may attend to."""
 
     style: str  # one of STYLES, or "lengths"
-    layout: str  # one of LAYOUTS; of lengths "B" or "BT"
+    layout: str  # one of LAYOUTS; "B" or "BT" for lengths
 
     def __str__(self) -> str:
         shape = f"({', '.join(self.layout)})" if len(self.layout) > 1 else f"({self.layout},)"
         return f"lengths {shape}" if self.style == "lengths" else f"{shape}, {STYLES[self.style]}"
 
     @property
-    def hides_where_true(self) -> bool:
+    def true_hides(self) -> bool:
+        """Whether True, or 1, hides a key."""
         return self.style in ("bool-", "float-")
 
-    def can_say(self, allowed: Tensor) -> bool:
-        """(B, T, S): whether this layout can tell it."""
+    def can_express(self, allowed: Tensor) -> bool:
+        """Whether this format can express the pattern `allowed`, (B, T, S)."""
         if self.style == "lengths":
             count = allowed.sum(-1, keepdim=True)
-            beginning = torch.arange(allowed.shape[-1]) < count
+            is_prefix = torch.arange(allowed.shape[-1]) < count
             same = bool((count == count[:, :1]).all()) or self.layout == "BT"
-            return same and bool((beginning == allowed).all())
+            return same and bool((is_prefix == allowed).all())
         if "T" not in self.layout and not bool((allowed == allowed[:, :1]).all()):
             return False
         return "B" in self.layout or bool((allowed == allowed[:1]).all())
 
-    def say(self, allowed: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """(B, T, S) -> what their code is given"""
+    def encode(self, allowed: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """(B, T, S) -> the mask in this format"""
         if self.style == "lengths":
             count = allowed.sum(-1)
             return count if self.layout == "BT" else count[:, 0]
-        said = {
+        mask = {
             "BTS": allowed,
             "B1TS": allowed.unsqueeze(1),
             "B11S": allowed[:, :1].unsqueeze(1),
@@ -58,36 +59,38 @@ class Way:
             "11TS": allowed[:1].unsqueeze(1),
         }[self.layout]
         if self.style == "bool+":
-            return said
+            return mask
         if self.style == "bool-":
-            return ~said
+            return ~mask
         if self.style == "additive":
-            return torch.zeros(said.shape, dtype=dtype).masked_fill(~said, -torch.inf)
-        return said.to(dtype) if self.style == "float+" else (~said).to(dtype)
+            return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+        return mask.to(dtype) if self.style == "float+" else (~mask).to(dtype)
 
 
-def ways_for(role: str, name: str) -> list[Way]:
-    """Which ways an argument of this name may understand, the likeliest first."""
+def formats_for(role: str, name: str) -> list[MaskFormat]:
+    """The formats that an argument of this name may have, the most likely first."""
     plain = name.lower()
     if role == "lengths":
-        return [Way("lengths", "B"), Way("lengths", "BT"), *ways_for("mask", "mask")]
+        return [MaskFormat("lengths", "B"), MaskFormat("lengths", "BT"), *formats_for("mask", "mask")]
     if "key_padding" in plain:
-        return [Way(style, layout) for layout in ("BS", "B11S", "B1S") for style in ("bool-", "bool+")]
+        return [MaskFormat(style, layout) for layout in ("BS", "B11S", "B1S") for style in ("bool-", "bool+")]
     if "bias" in plain:
-        return [Way("additive", layout) for layout in LAYOUTS]
-    styles = ["bool+", "bool-", "float+", "float-", "additive"]
-    ways = [Way(style, layout) for layout in LAYOUTS for style in styles]
-    return [*ways, Way("lengths", "B"), Way("lengths", "BT")]
+        return [MaskFormat("additive", layout) for layout in LAYOUTS]
+    formats = [MaskFormat(style, layout) for layout in LAYOUTS for style in STYLES]
+    return [*formats, MaskFormat("lengths", "B"), MaskFormat("lengths", "BT")]
 
 
-def padding(batch: int, queries: int, keys: int, *, even: int | None = None) -> Tensor:
-    """-> (B, T, S), sequences of every length, the first not the longest; with `even`, all of that length"""
+def padding_pattern(batch: int, queries: int, keys: int, *, length: int | None = None) -> Tensor:
+    """-> (B, T, S): True on the real keys of sequences of different lengths, or of one `length`
+
+    The first sequence is not the longest.
+    """
     lengths = torch.tensor([keys - (i + 1) % keys for i in range(batch)])
-    if even is not None:
-        lengths = torch.full((batch,), even)
+    if length is not None:
+        lengths = torch.full((batch,), length)
     return (torch.arange(keys) < lengths[:, None, None]).expand(batch, queries, keys)
 
 
-def past(batch: int, queries: int, keys: int) -> Tensor:
-    """-> (B, T, S), each position and those before it"""
+def causal_pattern(batch: int, queries: int, keys: int) -> Tensor:
+    """-> (B, T, S): True on each position and the positions before it"""
     return torch.ones(queries, keys, dtype=torch.bool).tril().expand(batch, queries, keys)

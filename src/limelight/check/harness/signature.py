@@ -1,4 +1,4 @@
-"""What the arguments of someone's call are for, and in which forms it may be tried."""
+"""The roles of the arguments of a call, and the forms in which the call may be tried."""
 
 import inspect
 import re
@@ -8,146 +8,153 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from limelight.check.harness.argument_names import call_role, is_of_memory
-from limelight.check.harness.inputs import ATTENTION, BARE, DECODERS, IMAGES, Case, Form, MaskArgument
-from limelight.check.harness.mask_formats import Way
+from limelight.check.harness.argument_names import call_role, is_over_memory
+from limelight.check.harness.inputs import Case, Form, MaskArgument
+from limelight.check.harness.mask_formats import MaskFormat
+from limelight.check.kinds import Kind
 
-GUESS = "mask?"  # an argument of unknown name that need not be given: a mask, if it works as one
-BEGIN = "begin"  # the first hidden state of a recurrent decoder
-GUESSED = (*ATTENTION, "encoder-block", "encoder")
+Roles = dict[str, str | None]
+
+MAYBE_MASK = "mask?"  # an optional argument of unknown name: a mask, if it works as one
+FIRST_STATE = "first state"  # the first hidden state of a recurrent decoder
+SEQUENCES = ("query", "key", "value", "memory", "source", "target", "x")
 
 
-def forms(kind: str, *, has_source: bool, recurrent: bool) -> Iterator[Form]:
-    """How its tensors may be shaped, the likeliest first."""
-    if kind in IMAGES:
+def forms(kind: Kind, *, has_source: bool, is_recurrent: bool) -> Iterator[Form]:
+    """The possible shapes of its tensors, the most likely first."""
+    if kind.reads_images:
         yield Form("images")
-    elif kind == "causal-mask":
+    elif kind.reads_size:
         yield Form("size")
-    elif kind in BARE and has_source:
-        for heads, narrow in product((False, True), (True, False)):
-            yield Form(heads_axis=heads, narrow_values=narrow)
-        for query, late in product(("B1D", "BD", "1BD"), (False, True)):
-            yield Form(query=query, time_first=late, narrow_values=False)
+    elif kind.is_bare and has_source:
+        for heads_axis, narrow in product((False, True), (True, False)):
+            yield Form(heads_axis=heads_axis, narrow_values=narrow)
+        for query, time_first in product(("B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=time_first, narrow_values=False)
         yield Form(time_first=True)
-    elif kind == "additive-attention":
-        for query, late in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
-            yield Form(query=query, time_first=late)
-    elif kind in ("encoder", "decoder", "sequence-model", "positional-encoding"):
-        both = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
-        if kind == "sequence-model":
-            both = [("tokens", "tokens"), ("vectors", "vectors")]
-        for begin, (inputs, source) in product(("BD", "1BD", "LBD") if recurrent else ("BD",), both):
-            yield Form(inputs, source=source, begin=begin)
-        if kind == "sequence-model":
+    elif kind.is_additive:
+        for query, time_first in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
+            yield Form(query=query, time_first=time_first)
+    elif "tokens" in kind.inputs:
+        pairs = [("vectors", "vectors"), ("tokens", "vectors"), ("tokens", "tokens")]
+        if kind.reads_tokens:
+            pairs = [("tokens", "tokens"), ("vectors", "vectors")]
+        first_states = ("BD", "1BD", "LBD") if is_recurrent else ("BD",)
+        for first_state, (inputs, source) in product(first_states, pairs):
+            yield Form(inputs, source=source, first_state=first_state)
+        if kind.reads_tokens:
             yield Form("tokens", source="tokens", time_first=True)
     else:
         yield Form()
 
 
-def roles_of_call(parameters: list[inspect.Parameter], kind: str) -> dict[str, str | None]:
-    """What each argument of a call is for, seen together."""
+def call_roles(parameters: list[inspect.Parameter], kind: Kind) -> Roles:
+    """The role of each argument of a call, by its name and the names of the others."""
     names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     required = {p.name for p in parameters if p.default is p.empty}
-    roles: dict[str, str | None] = {name: call_role(name) for name in names}
-    if "kv" in roles and "kv" not in required and kind not in ATTENTION:
-        roles["kv"] = "state"  # of what came before
-    if kind in ("encoder-block", "encoder"):
-        roles |= {
-            name: "x"
-            for name, role in roles.items()
-            if role in ("source", "memory", "key", "value", "query", "target")
-        }
-    elif kind in (*DECODERS, "sequence-model"):
-        if roles.get("y") == "memory" and list(roles.values()).count("memory") > 1:
-            roles["y"] = "x"  # beside a memory, y is the target
-        roles |= {name: "source" for name, role in roles.items() if role in ("memory", "key", "value")}
-        if kind in DECODERS and {"x", "target"} & {role for role in roles.values() if role}:
-            roles |= {name: BEGIN for name, role in roles.items() if role == "query"}
-        asked = [name for name, role in roles.items() if role == "target" and name in required]
-        if kind == "sequence-model" and asked and "source" not in roles.values():
-            roles |= {name: "source" for name, role in roles.items() if role == "x" and name in required}
-        if kind == "sequence-model" and "target" not in roles.values():
-            roles |= {name: "x" for name, role in roles.items() if role in ("source", "query")}
-    elif kind in ATTENTION:
-        _of_attention(roles, required)
+    roles: Roles = {name: call_role(name) for name in names}
+    if "kv" in roles and "kv" not in required and not kind.is_attention:
+        roles["kv"] = "state"  # the keys and values of earlier positions
+    if kind.is_encoder:
+        _rename(roles, ("source", "memory", "key", "value", "query", "target"), "x")
+    elif kind.may_have_memory:
+        _find_target_and_source(roles, required, kind)
+    elif kind.is_attention:
+        _find_query_and_memory(roles, required)
     _keep_first(roles, required)
     unknown = [name for name in names if roles[name] is None and name in required]
-    order = {
-        "decoder-block": ["x", "source"],
-        "decoder": ["x", "source"],
-        "sequence-model": ["x"],
-        "masked-softmax": ["x", "lengths"],
-    }.get(kind, ["query", "key", "value"] if kind in ATTENTION else ["x"])
-    missing = [role for role in order if role not in roles.values()]
+    missing = [role for role in kind.arguments if role not in roles.values()]
     for name, role in zip(unknown, missing, strict=False):
         roles[name] = role
     # The targets of a language model are for its loss.
-    if kind == "sequence-model" and "x" in roles.values():
-        roles |= {name: None for name, role in roles.items() if role == "target" and name not in required}
-    if kind in GUESSED and not {"mask", "lengths"} & set(map(str, roles.values())):
+    if kind.reads_tokens and "x" in roles.values():
+        _rename(roles, ("target",), None, among=set(roles) - required)
+    has_mask = bool({"mask", "lengths"} & set(map(str, roles.values())))
+    if (kind.is_attention or kind.is_encoder) and not has_mask:
         optional = [p.name for p in parameters if p.default is None and roles.get(p.name) is None]
-        roles |= dict.fromkeys(optional[:1], GUESS)
-    first_mask = kind == "masked-softmax" and not {"mask", "lengths"} & {r for r in roles.values() if r}
-    if first_mask and len(names) > 1:
+        roles |= dict.fromkeys(optional[:1], MAYBE_MASK)
+    if kind.reads_scores and not has_mask and len(names) > 1:
         roles[names[1]] = "lengths"
     return roles
 
 
-def _of_attention(roles: dict[str, str | None], required: set[str]) -> None:
-    """Queries and what they look at. Step by step, the query is the state of a decoder."""
-    asking = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
-    roles |= dict.fromkeys(asking, "query")
-    roles |= {name: "memory" for name, role in roles.items() if role == "source"}
-    if "query" in roles.values() and not {"key", "memory", "value"} & {r for r in roles.values() if r}:
-        roles |= {name: "memory" for name, role in roles.items() if role == "x" and name in required}
+def _rename(roles: Roles, old: tuple[str, ...], new: str | None, among: set[str] | None = None) -> None:
+    for name, role in roles.items():
+        if role in old and (among is None or name in among):
+            roles[name] = new
 
 
-def _keep_first(roles: dict[str, str | None], required: set[str]) -> None:
-    """A second argument for the same thing that need not be given is something else."""
+def _find_target_and_source(roles: Roles, required: set[str], kind: Kind) -> None:
+    """The arguments of a decoder or a whole model."""
+    if roles.get("y") == "memory" and list(roles.values()).count("memory") > 1:
+        roles["y"] = "x"  # beside a memory, y is the target
+    _rename(roles, ("memory", "key", "value"), "source")
+    if kind.is_decoder and {"x", "target"} & set(roles.values()):
+        _rename(roles, ("query",), FIRST_STATE)
+    if not kind.reads_tokens:
+        return
+    targets = [name for name, role in roles.items() if role == "target" and name in required]
+    if targets and "source" not in roles.values():
+        _rename(roles, ("x",), "source", among=required)
+    if "target" not in roles.values():
+        _rename(roles, ("source", "query"), "x")
+
+
+def _find_query_and_memory(roles: Roles, required: set[str]) -> None:
+    """The arguments of an attention. If it is called step by step, the state of a decoder is the query."""
+    queries = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
+    roles |= dict.fromkeys(queries, "query")
+    _rename(roles, ("source",), "memory")
+    if "query" in roles.values() and not {"key", "memory", "value"} & set(roles.values()):
+        _rename(roles, ("x",), "memory", among=required)
+
+
+def _keep_first(roles: Roles, required: set[str]) -> None:
+    """An optional second argument of the same role is something else."""
     same = {"key": "source", "memory": "source", "query": "x", "target": "x"}
     taken: set[str] = set()
     for name, role in roles.items():
-        if role in ("query", "key", "value", "memory", "source", "target", "x"):
-            thing = same.get(role, role)
-            if thing in taken and name not in required:
+        if role in SEQUENCES:
+            group = same.get(role, role)
+            if group in taken and name not in required:
                 roles[name] = None
-            taken.add(thing)
+            taken.add(group)
 
 
-def mask_arguments(
-    kind: str, roles: dict[str, str | None], required: set[str], *, has_source: bool
-) -> list[MaskArgument]:
-    """The arguments that say who may attend to whom."""
-    names = [name for name, role in roles.items() if role in ("mask", "lengths", GUESS)]
-    two = kind in (*DECODERS, "sequence-model") and has_source
+def mask_arguments(kind: Kind, roles: Roles, required: set[str], *, has_source: bool) -> list[MaskArgument]:
+    """The arguments that restrict which keys a query may attend to."""
+    names = [name for name, role in roles.items() if role in ("mask", "lengths", MAYBE_MASK)]
+    has_memory = kind.may_have_memory and has_source
     found = []
     for name in names:
-        # A mask for something that is not given has nothing to hide.
-        about = re.sub(r"_?(key_padding_)?(mask|lens|lengths?)$", "", name)
-        if about in roles and roles[about] is None:
+        # A mask for an argument that is not given has nothing to hide.
+        masked = re.sub(r"_?(key_padding_)?(mask|lens|lengths?)$", "", name)
+        if masked in roles and roles[masked] is None:
             continue
-        of_memory = two and is_of_memory(name, [other for other in names if other != name])
-        role = "mask" if roles[name] == GUESS else str(roles[name])
-        found.append(MaskArgument(name, role, of_memory, guessed=roles[name] == GUESS))
-    _join(found)
-    if kind in DECODERS and "state" in roles.values() and not any(m.of_memory for m in found):
+        over_memory = has_memory and is_over_memory(name, [other for other in names if other != name])
+        is_guess = roles[name] == MAYBE_MASK
+        found.append(
+            MaskArgument(name, "mask" if is_guess else str(roles[name]), over_memory, guessed=is_guess)
+        )
+    _join_duplicates(found)
+    if kind.is_decoder and "state" in roles.values() and not any(mask.over_memory for mask in found):
         name = next(name for name, role in roles.items() if role == "state")
-        if name in required and not {"memory", "source", "key"} & {r for r in roles.values() if r}:
-            found.append(MaskArgument(name, "state", True, Way("lengths", "B")))
+        if name in required and not {"memory", "source", "key"} & set(roles.values()):
+            found.append(MaskArgument(name, "state", True, MaskFormat("lengths", "B")))
     return found
 
 
-def _join(masks: list[MaskArgument]) -> None:
-    """Padding of a source that is said twice, for the encoder and for the decoder, is said at once."""
-    twice = [mask for mask in masks if mask.of_memory and "pad" in mask.name]
-    for mask in twice[1:]:
-        twice[0].along.append(mask.name)
+def _join_duplicates(masks: list[MaskArgument]) -> None:
+    """A padding mask of the source may be given twice, for the encoder and for the decoder: join the two."""
+    same = [mask for mask in masks if mask.over_memory and "pad" in mask.name]
+    for mask in same[1:]:
+        same[0].duplicates.append(mask.name)
         masks.remove(mask)
 
 
-def everything(kind: str, case: Case, mask: MaskArgument) -> Tensor:
-    """-> (B, T, S), nothing hidden"""
-    keys = case.keys if mask.of_memory or kind in ATTENTION else case.x.shape[1]
-    if kind == "masked-softmax":
+def all_allowed(kind: Kind, case: Case, mask: MaskArgument) -> Tensor:
+    """-> (B, T, S), all True: nothing is hidden"""
+    keys = case.keys if mask.over_memory or kind.is_attention else case.x.shape[1]
+    if kind.reads_scores:
         keys = case.x.shape[2]
     return torch.ones(len(case.x), case.x.shape[1], keys, dtype=torch.bool)

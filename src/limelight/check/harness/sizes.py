@@ -1,21 +1,23 @@
-"""The sizes that everything is tried with: small enough to follow by hand, no two alike where it matters."""
+"""The sizes of all test inputs: small, and different where two axes could be confused."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Sizes:
+    """The sizes of the inputs, and the values that constructors get."""
+
     batch: int = 5
-    queries: int = 3  # positions of a target, or of a sequence that looks at itself
+    queries: int = 3  # positions of a target, or of a sequence with self-attention
     keys: int = 4  # positions of a source
     width: int = 12
     heads: int = 2
     hidden: int = 20
-    values: int = 5  # width of the values of a bare attention function, whose keys have `head_width`
+    values: int = 5  # width of the values of an attention without projections; its keys have `head_width`
     depth: int = 2
     vocabulary: int = 11
     classes: int = 7
-    longest: int = 16
+    longest: int = 16  # the maximum length that constructors get
     channels: int = 3
     image: tuple[int, int] = (8, 8)
     patch: int = 4
@@ -23,13 +25,16 @@ class Sizes:
 
     @property
     def head_width(self) -> int:
+        """The width of one head."""
         return self.width // self.heads
 
     @property
     def patches(self) -> int:
+        """The number of patches of one image."""
         return (self.image[0] // self.patch) * (self.image[1] // self.patch)
 
-    def but(self, **changes: object) -> "Sizes":
+    def replace(self, **changes: object) -> "Sizes":
+        """A copy with other values."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 

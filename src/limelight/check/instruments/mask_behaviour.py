@@ -1,4 +1,4 @@
-"""What masks really do: tried once, and looked at by every promise about them."""
+"""What each mask does: measured once, and used by every promise about masks."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -6,95 +6,140 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from limelight.check.harness.inputs import Case, MaskArgument
-from limelight.check.harness.mask_formats import Way
+from limelight.check.harness.mask_formats import MaskFormat
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import compared, pattern, seen_free, seen_through
+from limelight.check.instruments.mask_influence import (
+    influence_under,
+    influence_without,
+    pattern_for,
+    testable_pairs,
+)
 from limelight.check.instruments.op_trace import attentions
 
-SMALL = 1e-3  # a weight that is as good as none
+SMALL = 1e-3  # a smaller weight counts as zero
+NO_MASK = "it takes no mask"
+NO_EFFECT = "its mask has no effect"
 
 
 @dataclass(frozen=True)
-class Fact:
+class MaskBehaviour:
     """What one mask argument does to sequences of different lengths, and to sequences of one length."""
 
     mask: MaskArgument
-    allowed: Tensor
-    seen: Tensor
-    told: Tensor
-    free: Tensor  # who sees whom without the mask
-    even_is_right: bool
+    allowed: Tensor  # (B, T, S), the mask
+    found: Tensor  # (B, T, S), whether a key influences an output under the mask
+    unmasked: Tensor  # (B, T, S), the same if the mask hides nothing
+    testable: Tensor  # (B, T, S), the pairs that show whether the mask works
+    right_for_equal_lengths: bool
     weights: Tensor | None  # (B, H, T, S) under the mask
 
     @property
-    def right(self) -> bool:
-        return bool((self.seen == (self.allowed & self.free))[self.told].all())
+    def is_right(self) -> bool:
+        """Whether exactly the allowed keys have an influence."""
+        return bool((self.found == (self.allowed & self.unmasked))[self.testable].all())
 
     @property
     def leaks(self) -> Tensor:
-        """(B, T, S), hidden and yet seen"""
-        return self.seen & ~self.allowed & self.told
+        """(B, T, S): hidden keys that have an influence"""
+        return self.found & ~self.allowed & self.testable
 
     @property
     def lost(self) -> Tensor:
-        """(B, T, S), allowed and yet not seen"""
-        return ~self.seen & self.allowed & self.free & self.told
+        """(B, T, S): allowed keys that have no influence"""
+        return ~self.found & self.allowed & self.unmasked & self.testable
 
     @property
-    def heaviest(self) -> float:
-        """The largest weight on what is hidden."""
+    def hidden(self) -> Tensor:
+        """(B, T, S): hidden keys, as far as they can be tested"""
+        return ~self.allowed & self.testable
+
+    @property
+    def is_mixed_up(self) -> bool:
+        """Whether it is right for sequences of one length only: each sequence gets the mask of another."""
+        return not self.is_right and self.right_for_equal_lengths
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether mostly hidden keys have an influence and allowed ones have none; for rows with both."""
+        both = self.testable & (self.allowed.any(-1, keepdim=True) & ~self.allowed.all(-1, keepdim=True))
+        wrong = (self.found != self.allowed)[both].float()
+        return bool(self.leaks.any() and self.lost.any() and wrong.mean() > 0.6)
+
+    @property
+    def largest_hidden_weight(self) -> float:
+        """The largest attention weight on a hidden key."""
         if self.weights is None:
             return 0.0
         hidden = ~self.allowed.unsqueeze(1).expand_as(self.weights)
         return float(self.weights[hidden].max()) if hidden.any() else 0.0
 
+    def describe(self, b: int, t: int) -> str:
+        """The mask as the query t of sequence b gets it."""
+        row = self.allowed[b, t].tolist()
+        keys = ", ".join("allowed" if one else "hidden" for one in row)
+        return f"{self.mask.name} ({self.mask.format}); sequence {b}, query {t}, keys: {keys}"
 
-def facts(subject: Subject) -> list[Fact]:
-    if "facts" not in subject.__dict__:
-        subject.__dict__["facts"] = [fact for mask in subject.masks for fact in _facts(subject, mask)]
-    return list(subject.__dict__["facts"])
+
+def first(pairs: Tensor) -> tuple[int, int, int]:
+    """The sequence, query and key of the first True of (B, T, S)."""
+    b, t, s = pairs.nonzero()[0].tolist()
+    return b, t, s
 
 
-def _facts(subject: Subject, mask: MaskArgument) -> list[Fact]:
-    """Lengths can be one a sequence, or one a query: whatever is taken must be right."""
-    found = [_fact(subject, mask)]
+def mask_behaviours(subject: Subject) -> list[MaskBehaviour]:
+    """What each mask of the subject does; measured once per subject."""
+    key = "_mask_behaviours"
+    if key not in subject.__dict__:
+        subject.__dict__[key] = [one for mask in subject.masks for one in _behaviours(subject, mask)]
+    return list(subject.__dict__[key])
+
+
+def _behaviours(subject: Subject, mask: MaskArgument) -> list[MaskBehaviour]:
+    """Lengths may be one per sequence or one per query: both must work if both are accepted."""
+    found = [_measure(subject, mask)]
     case = subject.case()
-    other = {"B": Way("lengths", "BT"), "BT": Way("lengths", "B")}.get(mask.way.layout if mask.way else "")
-    apart = subject.kind == "masked-softmax" or case.keys != case.x.shape[1]
-    if mask.way is None or mask.way.style != "lengths" or mask.role == "state" or other is None or not apart:
+    other = {"B": MaskFormat("lengths", "BT"), "BT": MaskFormat("lengths", "B")}.get(
+        mask.format.layout if mask.format else ""
+    )
+    distinct_sizes = subject.kind.reads_scores or case.keys != case.x.shape[1]
+    if mask.format is None or mask.format.style != "lengths" or mask.role == "state":
         return found
-    said, mask.way = mask.way, other
+    if other is None or not distinct_sizes:
+        return found
+    usual, mask.format = mask.format, other
     try:
-        with suppress(Exception):  # whatever their code raises: lengths of that shape are none
-            found.append(_fact(subject, replace(mask)))
+        with suppress(Exception):  # lengths of that shape are not accepted
+            found.append(_measure(subject, replace(mask)))
     finally:
-        mask.way = said
+        mask.format = usual
     return found
 
 
-def _fact(subject: Subject, mask: MaskArgument) -> Fact:
+def _measure(subject: Subject, mask: MaskArgument) -> MaskBehaviour:
     model, case = subject.model(), subject.case()
-    allowed = pattern(subject, mask, case)
-    told = compared(subject, mask, case, allowed)
-    free = seen_free(subject, model, case, mask)
-    seen = seen_through(subject, model, case, mask, allowed)
-    even = pattern(subject, mask, case, even=max(1, allowed.shape[-1] - 1))
-    seen_evenly = seen_through(subject, model, case, mask, even)
-    right = bool((seen_evenly == (even & free))[compared(subject, mask, case, even)].all())
-    return Fact(mask, allowed, seen, told, free, right, weights_under(subject, model, case, mask, allowed))
+    allowed = pattern_for(subject, mask, case)
+    testable = testable_pairs(subject, mask, case, allowed)
+    unmasked = influence_without(subject, model, case, mask)
+    found = influence_under(subject, model, case, mask, allowed)
+    equal = pattern_for(subject, mask, case, length=max(1, allowed.shape[-1] - 1))
+    found_equal = influence_under(subject, model, case, mask, equal)
+    right = bool((found_equal == (equal & unmasked))[testable_pairs(subject, mask, case, equal)].all())
+    weights = weights_under(subject, model, case, mask, allowed)
+    return MaskBehaviour(mask, allowed, found, unmasked, testable, right, weights)
 
 
 def weights_under(
     subject: Subject, model: object, case: Case, mask: MaskArgument, allowed: Tensor
 ) -> Tensor | None:
-    if subject.kind == "masked-softmax":
+    """-> (B, H, T, S): the attention weights under a mask, or None if they were not found"""
+    if subject.kind.reads_scores:
         return subject.call(model, case, {mask.name: allowed}).out.unsqueeze(1)
     _, steps = subject.trace(model, case, {mask.name: allowed})
     fitting = [one for one in attentions(steps) if one.weights.shape[1:] == allowed.shape[1:]]
     fitting = [one for one in fitting if len(one.weights) % len(case.x) == 0]
     if not fitting:
         return None
-    # Heads may be folded into the batch before or after it.
+    # The axis of the heads may be before or after that of the batch.
     rows = fitting[0].weights
     one, other = rows.unflatten(0, (len(case.x), -1)), rows.unflatten(0, (-1, len(case.x))).transpose(0, 1)
     hidden = ~allowed.unsqueeze(1)

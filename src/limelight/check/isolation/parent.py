@@ -1,7 +1,7 @@
-"""Someone's file, checked in a process of its own with limits on time and memory.
+"""Checks a file in a separate process with limits on time and memory.
 
-This keeps endless loops, crashes and exit() from being ours. It is no sandbox: the code runs with the
-rights of whoever checks it, so that it can do whatever they can.
+Endless loops, crashes and exit() of the checked code do not affect this process. It is no sandbox: the code
+runs with the rights of the user and can do whatever the user can.
 """
 
 import json
@@ -21,29 +21,29 @@ from limelight.check.isolation.notebook import NOTEBOOK
 from limelight.check.report import FileReport, Finding, Report
 from limelight.errors import WrongInput
 
-START = 60.0  # seconds that torch may take to be imported, on a busy machine; they are not theirs
+START_SECONDS = 60.0  # for importing torch on a busy machine; not counted as time of the checked code
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds for each object, and for importing the file; bytes of memory."""
+    """Limits for the process that runs the checked code."""
 
-    seconds: float = 60.0
-    memory: int = 6 << 30
+    seconds: float = 60.0  # for each object, and for importing the file
+    memory: int = 6 << 30  # bytes
 
 
 def check_file(
     file: Path, name: str | None = None, kind: str | None = None, limits: Limits | None = None
 ) -> FileReport:
-    """Everything in a file that looks like a known kind, or the one that is named."""
+    """Check all objects of a known kind in a file, or the one with this name and the objects that it uses."""
     limits = limits or Limits()
     reports: list[Report] = []
     skip: list[str] = []
     while True:
-        trouble, hung = _run(file, name, kind, skip, limits, reports)
-        if hung is None:
+        trouble, killed = _run(file, name, kind, skip, limits, reports)
+        if killed is None:
             return FileReport(file=str(file), reports=tuple(reports), trouble=trouble)
-        reports.append(hung)
+        reports.append(killed)
         skip = [report.name for report in reports]
         if name is not None:
             return FileReport(file=str(file), reports=tuple(reports))
@@ -52,7 +52,7 @@ def check_file(
 def _run(
     file: Path, name: str | None, kind: str | None, skip: list[str], limits: Limits, reports: list[Report]
 ) -> tuple[str, Report | None]:
-    """-> what is wrong with the file, and the object that the process did not survive"""
+    """Run the process once: the trouble with the file, and the report of an object that ended the process."""
     reading, writing = os.pipe()
     request = {"file": str(file.resolve()), "name": name, "kind": kind, "skip": skip, "pipe": writing}
     command = [
@@ -72,42 +72,40 @@ def _run(
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     os.close(writing)
-    under_way: tuple[str, str] | None = None
-    trouble, late = "", False
+    current: tuple[str, str] | None = None  # name and kind of the object that is checked
+    trouble, timed_out = "", False
     try:
         for line in _lines(reading, limits.seconds):
             if line is None:
-                late = True
+                timed_out = True
                 break
-            said = json.loads(line)
-            if "begin" in said:
-                under_way = said["begin"], said["kind"]
-            elif "report" in said:
-                reports.append(Report.model_validate_json(said["report"]))
-                under_way = None
-            elif "trouble" in said:
-                trouble = "; ".join(filter(None, (trouble, said["trouble"])))
+            message = json.loads(line)
+            if "begin" in message:
+                current = message["begin"], message["kind"]
+            elif "report" in message:
+                reports.append(Report.model_validate_json(message["report"]))
+                current = None
+            elif "trouble" in message:
+                trouble = "; ".join(filter(None, (trouble, message["trouble"])))
     finally:
         _end(process)
         os.close(reading)
-    if under_way is not None:
-        return trouble, _not_survived(*under_way, process.returncode, late, limits)
-    if late:
-        return (
-            f"importing it takes longer than {limits.seconds:g} s: is there an endless loop, or training?",
-            None,
-        )
+    if current is not None:
+        return trouble, _did_not_return(*current, process.returncode, timed_out, limits)
+    if timed_out:
+        seconds = f"importing it takes longer than {limits.seconds:g} s"
+        return f"{seconds}: does it contain an endless loop, or training?", None
     if process.returncode and not trouble and not reports:
-        return f"the process ended while importing it ({_ended(process.returncode)})", None
+        return f"the process ended while importing it ({_exit_reason(process.returncode)})", None
     return trouble, None
 
 
 def _lines(reading: int, seconds: float) -> Iterator[str | None]:
-    """Each line of the pipe; None where the next one does not come in time."""
+    """The lines of the pipe; None if the next one does not arrive in time."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(reading, selectors.EVENT_READ)
-        deadline = time.monotonic() + seconds + START
+        deadline = time.monotonic() + seconds + START_SECONDS
         while True:
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 yield None
@@ -122,7 +120,7 @@ def _lines(reading: int, seconds: float) -> Iterator[str | None]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """With all that it has started; what has ended by itself has a moment to say how."""
+    """Kill the process and all that it has started; if it is about to exit, wait for its exit code."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
     with suppress(ProcessLookupError, PermissionError):
@@ -130,43 +128,43 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _not_survived(name: str, kind: str, code: int, late: bool, limits: Limits) -> Report:
-    came = f"after {limits.seconds:g} s it had not" if late else f"it ended the process ({_ended(code)})"
+def _did_not_return(name: str, kind: str, code: int, timed_out: bool, limits: Limits) -> Report:
+    ended = f"it ended the process ({_exit_reason(code)})"
     finding = Finding(
         promise="runs",
-        says="a call comes to its end",
+        statement="a call returns",
         verdict="FAIL",
-        example="it is made and called on small inputs",
+        example="it is constructed and called with small inputs",
         expected="it returns",
-        came=came,
-        hint="a loop whose condition never changes; exit() or quit() inside a function",
+        got=f"it did not return within {limits.seconds:g} s" if timed_out else ended,
+        hint="a loop does not end, or a function calls exit() or quit()",
     )
     return Report(name=name, kind=kind, findings=(finding,))
 
 
-def _ended(code: int) -> str:
+def _exit_reason(code: int) -> str:
     if code < 0:
         return signal.Signals(-code).name
     return f"exit code {code}"
 
 
 def check_files(path: str, kind: str | None = None) -> Iterator[FileReport]:
-    """Of FILE.py, FILE.py::NAME or a folder: a report for each file, in the order of their names."""
+    """Check FILE.py, FILE.py::NAME or all files of a folder: one report per file, ordered by name."""
     name_of_file, _, name = path.partition("::")
     where = Path(name_of_file)
     if not where.exists():
         raise WrongInput(f"{where}: there is no such file or folder")
     if where.is_dir() and name:
-        raise WrongInput(f"{path}: a name needs a file before it, and {where} is a folder")
+        raise WrongInput(f"{path}: ::NAME needs a file, and {where} is a folder")
     files = python_files(where)
     if not files:
-        raise WrongInput(f"{where}: there is no Python file and no notebook in it")
+        raise WrongInput(f"{where}: it contains no Python file and no notebook")
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         yield from pool.map(lambda file: check_file(file, name or None, kind), files)
 
 
 def python_files(path: Path) -> list[Path]:
-    """The file itself, or every Python file and notebook of a folder, but hidden ones and environments."""
+    """The file itself, or all Python files and notebooks of a folder except hidden ones and environments."""
     if path.is_file():
         return [path]
     skipped = {"__pycache__", "node_modules", "site-packages", "venv"}

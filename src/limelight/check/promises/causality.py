@@ -1,77 +1,43 @@
-"""Promises about time: no output knows of a later position, and step by step gives what all at once gives."""
+"""Promises about causality: no output depends on a later position; decoding step by step changes nothing."""
 
-import re
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from limelight.check.harness.argument_names import call_role
-from limelight.check.harness.inputs import BARE, DECODERS, Case, MaskArgument
-from limelight.check.harness.mask_formats import past
+from limelight.check.harness.inputs import Case, MaskArgument
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import changed, influence
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
-
-CAUSAL_NAME = re.compile(r"causal|masked|gpt|decod|autoregress|language", re.IGNORECASE)
-
-
-CAUSAL_WORD = re.compile(
-    r"causal|masked(?!_fill)|gpt|decod|autoregress|language|future|block_size|context_?(len|size|win)",
-    re.IGNORECASE,
-)
-
-
-def free_influence(subject: Subject, *, training: bool = False) -> Tensor:
-    """-> (B, T, T), who changes whom with every mask said that is needed, and none hidden"""
-    own = subject.has_source
-    return influence(
-        subject, subject.model(training=training), subject.case(), _causal(subject), of_itself=own
-    )
-
-
-def _causal(subject: Subject) -> dict[str, Tensor]:
-    """A decoder that is told who may look at whom is told it."""
-    case = subject.case()
-    length = case.x.shape[1]
-    allowed = past(len(case.x), length, length)
-    if subject.kind not in (*DECODERS, "sequence-model") or not subject.has_source:
-        return {}
-    masks = [mask for mask in subject.masks if not mask.of_memory and mask.way and mask.way.can_say(allowed)]
-    return {mask.name: allowed for mask in masks}
-
-
-def is_causal(subject: Subject, *, training: bool = False) -> bool:
-    """By its behaviour: no position knows of a later one, and each knows of those before it."""
-    seen = free_influence(subject, training=training)
-    future = torch.ones(seen.shape[1:], dtype=torch.bool).triu(1)
-    return not bool(seen[:, future].any()) and bool(seen[:, future.mT].any())
+from limelight.check.instruments.causal_behaviour import CAUSAL_NAME, causal_masks, is_causal, self_influence
+from limelight.check.instruments.influence import differs, influence
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
+from limelight.check.report import Finding
 
 
 def _should_be_causal(subject: Subject) -> bool:
-    if subject.kind in DECODERS or (subject.kind == "sequence-model" and subject.has_source):
+    if subject.kind.is_decoder or (subject.kind.may_have_memory and subject.has_source):
         return True
     return (
         bool(CAUSAL_NAME.search(subject.name))
-        or any(is_causal(subject, training=t) for t in (False, True))
-        or _with_targets(subject)
+        or any(is_causal(subject, training=training) for training in (False, True))
+        or _is_causal_with_targets(subject)
     )
 
 
-def _with_targets(subject: Subject) -> bool:
-    """Whether it is causal when it is told what to predict."""
+def _is_causal_with_targets(subject: Subject) -> bool:
+    """Whether a model is causal if it also gets the targets of its loss."""
     names = [p.name for p in subject.parameters if p.default is None and call_role(p.name) == "target"]
-    if subject.kind != "sequence-model" or subject.form.inputs != "tokens" or not names:
+    if not subject.kind.reads_tokens or subject.form.inputs != "tokens" or not names:
         return False
     try:
-        with subject.asking(**{names[0]: subject.case().x}):
+        with subject.with_arguments(**{names[0]: subject.case().x}):
             return is_causal(subject)
-    except Exception:  # whatever their code raises: targets of another kind
+    except Exception:  # targets of another kind
         return False
 
 
-def _on_demand(subject: Subject) -> Outcome | None:
-    """Where a call can ask for it (`is_causal=True`): whether the future is hidden then."""
+def _causal_on_request(subject: Subject) -> Finding | None:
+    """If a call takes an argument such as `is_causal=True`, it must hide the future."""
     flags = [
         p.name for p in subject.parameters if subject.roles.get(p.name) == "causal" and p.default is False
     ]
@@ -79,135 +45,149 @@ def _on_demand(subject: Subject) -> Outcome | None:
     if not flags or case.x.dim() != 3 or subject.form.query != "BTD" or subject.form.heads_axis:
         return None
     try:
-        with subject.asking(**{flags[0]: True}):
-            seen = influence(subject, subject.model(), case)
-    except Exception:  # their code refuses it here
+        with subject.with_arguments(**{flags[0]: True}):
+            found = influence(subject, subject.model(), case)
+    except Exception:  # the checked code does not accept it for this input
         return None
-    past_ones = torch.ones(seen.shape[1:], dtype=torch.bool).tril()
-    wrong = (seen != past_ones) & (seen | (case.source is not None))
+    past = torch.ones(found.shape[1:], dtype=torch.bool).tril()
+    wrong = (found != past) & (found | (case.source is not None))
     if not wrong.any():
         return None
     _, t, s = wrong.nonzero()[0].tolist()
-    should = "changes" if s <= t else "stays as it is"
-    does = "it stays" if s <= t else "it changes"
+    does_change, does_not = "changes", "does not change"
     return broken(
-        f"{flags[0]}=True, {len(past_ones)} positions; position {s} is changed", f"output {t} {should}", does
+        f"{flags[0]}=True, {len(past)} positions; position {s} is changed",
+        f"output {t} {does_change if s <= t else does_not}",
+        f"it {does_not if s <= t else does_change}",
     )
 
 
-def _causality(subject: Subject) -> Outcome:
-    wrong = _on_demand(subject)
+def _causality(subject: Subject) -> Finding:
+    wrong = _causal_on_request(subject)
     if wrong is not None:
         return wrong
-    if subject.kind in BARE:
-        return inapplicable("it is not asked for")
+    if subject.kind.is_bare:
+        return inapplicable("it takes no argument that makes it causal")
     if subject.case().x.shape[1] < 2 or not _should_be_causal(subject):
         return inapplicable("it is not meant to be causal")
-    unasked = _half_causal(subject)
-    if unasked is not None:
-        return unasked
+    wrong = _partly_causal(subject)
+    if wrong is not None:
+        return wrong
     for training in (True, False):
-        seen = free_influence(subject, training=training)
-        future = torch.ones(seen.shape[1:], dtype=torch.bool).triu(1)
-        when = "training" if training else "evaluation"
-        if seen[:, future].any():
-            _, t, s = (seen & future).nonzero()[0].tolist()
-            if (
-                not training
-                and not _causal(subject)
-                and _keeps_state(subject)
-                and _step_by_step(subject).verdict == "pass"
-            ):
-                return warned(
-                    f"{seen.shape[1]} positions at once, in evaluation; position {s} is changed",
-                    f"output {t} stays as it is",
-                    "it changes: only one token at a time is decoded without a look ahead",
-                    "a validation loss over whole targets sees the future: mask it in evaluation, too",
-                )
-            return broken(
-                f"{seen.shape[1]} positions, in {when}; position {s} is changed",
-                f"output {t} comes before it and stays as it is",
-                "it changes",
-            )
-        for mask in subject.masks:
-            if _shows_the_future(subject, mask, training=training):
-                return broken(
-                    f"{seen.shape[1]} positions, in {when}, with {mask.name} ({mask.way})",
-                    "a mask of padding comes on top of the hidden future",
-                    "it takes its place: outputs know of later positions",
-                )
-        if not seen[:, future.mT].all() and subject.kind != "sequence-model":
-            _, t, s = (~seen & future.mT).nonzero()[0].tolist()
-            return broken(
-                f"{seen.shape[1]} positions, in {when}; position {s} is changed",
-                f"output {t} comes after it and changes",
-                "it stays: the past is hidden",
-            )
+        wrong = _wrong_influence(subject, training=training)
+        if wrong is not None:
+            return wrong
     return KEPT
 
 
-def _half_causal(subject: Subject) -> Outcome | None:
-    """Told nothing, a decoder may show everything or hide the future; not some of it, nor only at times."""
-    if not _causal(subject) or any(mask.required for mask in subject.masks):
+def _wrong_influence(subject: Subject, *, training: bool) -> Finding | None:
+    found = self_influence(subject, training=training)
+    future = torch.ones(found.shape[1:], dtype=torch.bool).triu(1)
+    mode = "training" if training else "evaluation"
+    count = found.shape[1]
+    if found[:, future].any():
+        _, t, s = (found & future).nonzero()[0].tolist()
+        if not training and _is_causal_step_by_step(subject):
+            return warned(
+                f"{count} positions at once, in evaluation; position {s} is changed",
+                f"output {t} does not change",
+                "it changes: the future is only hidden if tokens are decoded one at a time",
+                "the mask is only applied in training, so that a validation loss over whole targets uses the "
+                "future: apply it in evaluation, too",
+            )
+        return broken(
+            f"{count} positions, in {mode}; position {s} is changed",
+            f"output {t} is before it and does not change",
+            "it changes",
+        )
+    for mask in subject.masks:
+        if _replaces_causal_mask(subject, mask, training=training):
+            return broken(
+                f"{count} positions, in {mode}, with {mask.name} ({mask.format})",
+                "the padding mask is combined with the causal mask",
+                "it replaces the causal mask: outputs depend on later positions",
+            )
+    if not found[:, future.mT].all() and not subject.kind.reads_tokens:
+        _, t, s = (~found & future.mT).nonzero()[0].tolist()
+        return broken(
+            f"{count} positions, in {mode}; position {s} is changed",
+            f"output {t} is after it and changes",
+            "it does not change: the past is hidden",
+        )
+    return None
+
+
+def _is_causal_step_by_step(subject: Subject) -> bool:
+    """Whether the future is hidden by decoding one position at a time, without a causal mask."""
+    if causal_masks(subject) or not _has_state(subject):
+        return False
+    return _step_by_step(subject).verdict == "pass"
+
+
+def _partly_causal(subject: Subject) -> Finding | None:
+    """Without a mask, a decoder may hide the future or not, but not a part of it, nor in one mode only."""
+    if not causal_masks(subject) or any(mask.required for mask in subject.masks):
         return None
-    case, seen = subject.case(), []
+    case, found = subject.case(), []
     for training in (True, False):
-        seen.append(influence(subject, subject.model(training=training), case, of_itself=True))
-    future = torch.ones(seen[0].shape[1:], dtype=torch.bool).triu(1)
-    shares = [float(one[:, future].float().mean()) for one in seen]
+        found.append(influence(subject, subject.model(training=training), case, of_itself=True))
+    future = torch.ones(found[0].shape[1:], dtype=torch.bool).triu(1)
+    shares = [float(one[:, future].float().mean()) for one in found]
     if shares in ([0.0, 0.0], [1.0, 1.0]):
         return None
     return broken(
-        f"{case.x.shape[1]} positions, and no mask is given",
-        "the future is hidden, in training and in evaluation (or everything is shown, in both)",
-        f"of pairs that look ahead, {shares[0]:.0%} are seen in training and {shares[1]:.0%} in evaluation",
+        f"{case.x.shape[1]} positions, without a mask",
+        "later positions are hidden in training and in evaluation, or in neither",
+        f"{shares[0]:.0%} of later positions have an influence in training, {shares[1]:.0%} in evaluation",
     )
 
 
-def _shows_the_future(subject: Subject, mask: MaskArgument, *, training: bool) -> bool:
-    """Whether a mask that can only say what is padding makes the future visible."""
-    if mask.of_memory or mask.way is None or not mask.effect or "T" in mask.way.layout or _causal(subject):
+def _replaces_causal_mask(subject: Subject, mask: MaskArgument, *, training: bool) -> bool:
+    """Whether a padding mask makes later positions visible."""
+    if mask.over_memory or mask.format is None or not mask.has_effect or "T" in mask.format.layout:
+        return False
+    if causal_masks(subject):
         return False
     case = subject.case()
     everything = torch.ones(len(case.x), case.x.shape[1], case.x.shape[1], dtype=torch.bool)
     model = subject.model(training=training)
-    seen = influence(subject, model, case, {mask.name: everything}, of_itself=subject.has_source)
-    return bool((seen & everything.triu(1)).any())
+    found = influence(subject, model, case, {mask.name: everything}, of_itself=subject.has_source)
+    return bool((found & everything.triu(1)).any())
 
 
-def _keeps_state(subject: Subject) -> bool:
+def _has_state(subject: Subject) -> bool:
     return "state" in subject.roles.values()
 
 
-def _stepped(subject: Subject, case: Case) -> Tensor | None:
-    """All outputs of one position at a time; None where nothing is carried from step to step.
+def _outputs_of_steps(subject: Subject, case: Case) -> Tensor | None:
+    """The outputs of one position at a time; None if there is no state.
 
-    A state comes back, or a box that was handed in empty is filled: one, or one for each layer.
+    A state is returned, or an empty cache that is given is filled: one, or one per layer.
     """
-    boxes: tuple[object, ...] = (None, {}, [{} for _ in range(subject.sizes.depth)])
-    trouble: Exception | None = None
-    for box in boxes:
+    empty_states: tuple[object, ...] = (None, {}, [{} for _ in range(subject.sizes.depth)])
+    error: Exception | None = None
+    for state in empty_states:
         try:
-            stepped = _stepped_with(subject, case, box)
-        except Exception as error:  # whatever their code raises: another kind of cache
-            trouble = trouble or error
+            outputs = _outputs_from_state(subject, case, state)
+        except Exception as raised:  # another kind of cache
+            error = error or raised
             continue
-        if stepped is not None:
-            return stepped
-    if trouble is not None:
-        raise trouble
+        if outputs is not None:
+            return outputs
+    if error is not None:
+        raise error
     return None
 
 
-def _stepped_with(subject: Subject, case: Case, state: object) -> Tensor | None:
-    model, outs = subject.model(), []
+def _outputs_from_state(subject: Subject, case: Case, state: object) -> Tensor | None:
+    model, outputs = subject.model(), []
     for t in range(case.x.shape[1]):
-        step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, carry=True)
+        step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, return_state=True)
         state = state if step.state is None else step.state
         if _is_empty(state):
             return None
-        outs.append(step.out)
-    return torch.cat(outs, 1)
+        outputs.append(step.out)
+    return torch.cat(outputs, 1)
 
 
 def _is_empty(state: object) -> bool:
@@ -216,42 +196,42 @@ def _is_empty(state: object) -> bool:
 
 
 @torch.no_grad()
-def _step_by_step(subject: Subject) -> Outcome:
-    """One position at a time with the state carried along, against all positions at once."""
-    if not _keeps_state(subject):
-        return inapplicable("it carries no state from step to step")
+def _step_by_step(subject: Subject) -> Finding:
+    """One position at a time with the state of the last step, compared with all positions at once."""
+    if not _has_state(subject):
+        return inapplicable("it has no state for decoding step by step")
     case = subject.case()
-    # d2l's decoders must be given a state, and are causal in training alone.
-    given = next(p for p in subject.parameters if subject.roles[p.name] == "state")
-    whole = subject.call(subject.model(training=given.default is given.empty), case).out
-    stepped = _stepped(subject, case)
-    if stepped is None:
+    # The decoders of d2l require a state, and are causal in training only.
+    state = next(p for p in subject.parameters if subject.roles[p.name] == "state")
+    at_once = subject.call(subject.model(training=state.default is state.empty), case).out
+    steps = _outputs_of_steps(subject, case)
+    if steps is None:
         return inapplicable("it returns no state")
-    wrong = changed(whole, stepped) & ~torch.isclose(whole, stepped, atol=1e-4, rtol=1e-3).flatten(2).all(-1)
+    is_close = torch.isclose(at_once, steps, atol=1e-4, rtol=1e-3).flatten(2).all(-1)
+    wrong = differs(at_once, steps) & ~is_close
     if not wrong.any():
         return KEPT
     b, t = wrong.nonzero()[0].tolist()
     return broken(
-        f"{case.x.shape[1]} positions, one after the other with the state carried along; sequence {b}, "
-        f"step {t}",
-        f"as all at once: {numbers(whole[b, t].flatten()[:3])} …",
-        f"{numbers(stepped[b, t].flatten()[:3])} …",
+        f"{case.x.shape[1]} positions, one at a time with the state of the last step; sequence {b}, step {t}",
+        f"the output of all positions at once: {numbers(at_once[b, t].flatten()[:3])} …",
+        f"{numbers(steps[b, t].flatten()[:3])} …",
     )
 
 
 PROMISES = (
     Promise(
         "causality",
-        "no output knows of a later position, in training and in evaluation",
+        "no output depends on a later position, in training and in evaluation",
         _causality,
-        "torch.tril shows the past and the position itself; triu(diagonal=1) is what to hide; and in "
-        "eval() the future "
-        "is still the future",
+        "torch.tril(ones) is True where a position may attend, torch.triu(ones, diagonal=1) where it may "
+        "not; the mask is also needed in eval()",
     ),
     Promise(
         "incremental",
-        "step by step with the state gives the same as all at once",
+        "decoding step by step gives the same output as all positions at once",
         _step_by_step,
-        "the state keeps what went *into* the attention of each block, new after old",
+        "the state must hold the inputs of the attention of each block, not its outputs, and new ones are "
+        "appended after the old ones",
     ),
 )

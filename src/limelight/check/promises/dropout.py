@@ -1,4 +1,4 @@
-"""Promises about dropout: active in training, silent in evaluation."""
+"""Promises about dropout: active in training, off in evaluation."""
 
 from typing import Any
 
@@ -7,15 +7,16 @@ from torch import Tensor, nn
 
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
+from limelight.check.report import Finding
 
 
-def dropouts(subject: Subject) -> list[str]:
-    """Arguments of its constructor that are a rate of dropout."""
-    return [name for name, role in subject.told_by.items() if role == "dropout"]
+def _rates(subject: Subject) -> list[str]:
+    """The arguments of its constructor that are dropout rates."""
+    return [name for name, role in subject.constructor_roles.items() if role == "dropout"]
 
 
-def _twice(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
+def _two_outputs(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         torch.manual_seed(11)
         one = subject.call(model, case).out
@@ -23,59 +24,64 @@ def _twice(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
         return one, subject.call(model, case).out
 
 
-def _flags(subject: Subject) -> list[str]:
-    """Arguments of a call that tell training from evaluation."""
+def _training_flags(subject: Subject) -> list[str]:
+    """The arguments of a call that switch between training and evaluation."""
     return [p.name for p in subject.parameters if p.name in ("training", "train", "is_training")]
 
 
-def _called_dropout(subject: Subject) -> Outcome:
-    """Of a function that is handed its dropout with each call: as a rate, or as a layer."""
+def _dropout_of_function(subject: Subject) -> Finding:
+    """A function takes its dropout as an argument of each call: a rate, or a layer."""
     names = [name for name, role in subject.roles.items() if role == "dropout"]
     if not names or subject.is_module:
         return inapplicable("it takes no dropout")
-    case, ran = subject.case(), False
-    for rate in (0.5, nn.Dropout(0.5)):
+    case, was_called = subject.case(), False
+    for dropout in (0.5, nn.Dropout(0.5)):
         try:
-            with subject.asking(**{names[0]: rate}, **dict.fromkeys(_flags(subject), True)):
-                one, other = _twice(subject, subject.model(), case)
-        except Exception:  # the other of the two is meant
+            flags = dict.fromkeys(_training_flags(subject), True)
+            with subject.with_arguments(**{names[0]: dropout}, **flags):
+                one, other = _two_outputs(subject, subject.model(), case)
+        except Exception:  # it takes the other of the two
             continue
-        ran = True
+        was_called = True
         if not torch.equal(one, other):
             return KEPT
-    if not ran:
-        return inapplicable("its dropout could not be tried")
-    return broken(f"{names[0]}=0.5, the same input twice", "two different outputs", "nothing is dropped")
+    if not was_called:
+        return inapplicable("it could not be called with dropout")
+    return broken(
+        f"{names[0]}=0.5, two calls with the same input", "two different outputs", "the same output"
+    )
 
 
-def _drops(subject: Subject) -> Outcome:
-    rates = dropouts(subject)
+def _active_in_training(subject: Subject) -> Finding:
+    rates = _rates(subject)
     if not rates:
-        return _called_dropout(subject)
+        return _dropout_of_function(subject)
     case = subject.case()
     for name in rates:
-        one, other = _twice(subject, subject.model(training=True, told={name: 0.5}), case)
+        one, other = _two_outputs(subject, subject.model(training=True, given={name: 0.5}), case)
         if torch.equal(one, other):
             return broken(
-                f"{name}=0.5, in training, the same input twice",
+                f"{name}=0.5, in training, two calls with the same input",
                 "two different outputs",
-                "the same output: nothing is dropped",
+                "the same output",
             )
     return KEPT
 
 
-def _silent(subject: Subject) -> Outcome:
+def _off_in_evaluation(subject: Subject) -> Finding:
     case = subject.case()
-    told: dict[str, Any] = {}
-    if not subject.is_module and _flags(subject):
+    arguments: dict[str, Any] = {}
+    flags = _training_flags(subject)
+    if not subject.is_module and flags:
         rates = [p.name for p in subject.parameters if p.default == 0 and subject.roles[p.name] == "dropout"]
-        told = dict.fromkeys(rates, 0.5) | dict.fromkeys(_flags(subject), False)
-    with subject.asking(**told):
-        one, other = _twice(subject, subject.model(told=dict.fromkeys(dropouts(subject), 0.5)), case)
+        arguments = dict.fromkeys(rates, 0.5) | dict.fromkeys(flags, False)
+    with subject.with_arguments(**arguments):
+        model = subject.model(given=dict.fromkeys(_rates(subject), 0.5))
+        one, other = _two_outputs(subject, model, case)
     if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
         return KEPT
     return broken(
-        "in evaluation (model.eval()), the same input twice",
+        "in evaluation (model.eval()), two calls with the same input",
         "the same output",
         f"{numbers(one.flatten()[:3])} … and {numbers(other.flatten()[:3])} …",
     )
@@ -85,13 +91,13 @@ PROMISES = (
     Promise(
         "dropout-train",
         "dropout is active in training",
-        _drops,
-        "the argument must reach an nn.Dropout, and forward must call it",
+        _active_in_training,
+        "the dropout rate is not passed on to an nn.Dropout, or forward does not call it",
     ),
     Promise(
         "dropout-eval",
-        "evaluation is silent: no dropout",
-        _silent,
-        "F.dropout(x, p) is always on: use nn.Dropout, or pass training=self.training",
+        "dropout is off in evaluation",
+        _off_in_evaluation,
+        "F.dropout(x, p) is also active in evaluation: use nn.Dropout, or pass training=self.training",
     ),
 )

@@ -1,278 +1,279 @@
-"""Promises about masks: that they do the right thing, for the right sequence, at any score."""
+"""Promises about masks: that they have the right effect, for the right sequence, at any score."""
 
 from itertools import permutations, product
 
 import torch
 from torch import Tensor
 
-from limelight.check.harness.inputs import ATTENTION, DECODERS, Case
-from limelight.check.harness.subject import Subject
-from limelight.check.instruments.mask_behaviour import SMALL, Fact, facts, weights_under
+from limelight.check.harness.inputs import Case
+from limelight.check.harness.subject import Masks, Subject
+from limelight.check.instruments.mask_behaviour import (
+    NO_EFFECT,
+    NO_MASK,
+    SMALL,
+    MaskBehaviour,
+    first,
+    mask_behaviours,
+    weights_under,
+)
 from limelight.check.instruments.op_trace import attentions
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers
-
-NO_MASK = "it takes no mask"
-
-
-def first(where: Tensor) -> tuple[int, int, int]:
-    b, t, s = where.nonzero()[0].tolist()
-    return b, t, s
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
+from limelight.check.report import Finding
 
 
-def described(fact: Fact, b: int, t: int) -> str:
-    row = fact.allowed[b, t].tolist()
-    shown = ", ".join("shown" if one else "hidden" for one in row)
-    return f"{fact.mask.name} ({fact.mask.way}); sequence {b}, query {t}, keys: {shown}"
+def _own_masks(subject: Subject) -> list[MaskBehaviour]:
+    """All masks except those over the memory of a decoder: cross-padding tests these."""
+    found = mask_behaviours(subject)
+    return [one for one in found if not (one.mask.over_memory and subject.kind.may_have_memory)]
 
 
-def _applies(subject: Subject, fact: Fact) -> bool:
-    """A mask over the source of a decoder has a promise of its own."""
-    return not (fact.mask.of_memory and subject.kind in (*DECODERS, "sequence-model"))
-
-
-def _has_effect(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if _applies(subject, fact)]
+def _has_effect(subject: Subject) -> Finding:
+    found = _own_masks(subject)
     if not found:
         return inapplicable(NO_MASK)
-    for fact in found:
-        if not fact.mask.effect:
-            b, t, s = first(~fact.allowed & fact.told)
+    for one in found:
+        if not one.mask.has_effect:
+            b, t, s = first(one.hidden)
             return broken(
-                described(fact, b, t),
-                f"key {s} is hidden: changing it changes nothing",
-                "the output changes: the mask does nothing in any of the ways it can be said",
+                one.describe(b, t),
+                f"key {s} is hidden: changing it does not change the output",
+                "the output changes: the mask has no effect, in any of the usual formats",
             )
-    return _beside_another(subject, [fact for fact in found if fact.right]) or KEPT
+    return _both_masks_count(subject, [one for one in found if one.is_right]) or KEPT
 
 
 @torch.no_grad()
-def _beside_another(subject: Subject, working: list[Fact]) -> Outcome | None:
-    """A mask that shows everything takes nothing away from one that hides something."""
-    if subject.kind not in (*ATTENTION, "encoder-block", "encoder"):
+def _both_masks_count(subject: Subject, working: list[MaskBehaviour]) -> Finding | None:
+    """A mask that hides nothing must not cancel another one."""
+    if not (subject.kind.is_attention or subject.kind.is_encoder):
         return None
     model, case = subject.model(), subject.case()
     for one, other in permutations(working, 2):
         if one.mask.name == other.mask.name:
             continue
-        hide = {one.mask.name: one.allowed}
-        alone = subject.call(model, case, hide).out
+        masks = {one.mask.name: one.allowed}
+        alone = subject.call(model, case, masks).out
         try:
-            both = subject.call(model, case, hide | {other.mask.name: torch.ones_like(other.allowed)}).out
-        except Exception:  # whatever their code raises: one or the other
+            both = subject.call(model, case, masks | {other.mask.name: torch.ones_like(other.allowed)}).out
+        except Exception:  # only one of the two is accepted at a time
             continue
         if not torch.allclose(alone, both, atol=1e-4, equal_nan=True):
-            b, t, s = first(~one.allowed & one.told)
+            b, t, s = first(one.hidden)
             return broken(
-                f"{described(one, b, t)}; and {other.mask.name} ({other.mask.way}) shows everything",
-                f"key {s} stays hidden by {one.mask.name}",
-                f"it is seen: beside {other.mask.name}, {one.mask.name} does not count",
-                "two masks come together: both must reach the scores",
+                f"{one.describe(b, t)}; and {other.mask.name} ({other.mask.format}) hides nothing",
+                f"key {s} is still hidden by {one.mask.name}",
+                f"it is not hidden: with {other.mask.name}, {one.mask.name} is ignored",
+                "a key is hidden if one of two masks hides it: combine both masks before the softmax",
             )
     return None
 
 
-def _hidden_weight(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if _applies(subject, fact) and fact.mask.effect]
+def _zero_weight(subject: Subject) -> Finding:
+    found = [one for one in _own_masks(subject) if one.mask.has_effect]
     if not found:
-        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
-    for fact in found:
-        lengths_wrong = not fact.right and fact.even_is_right
-        if fact.heaviest > SMALL and not lengths_wrong and not _is_inverted(fact):
-            assert fact.weights is not None
-            heavy = fact.weights * ~fact.allowed.unsqueeze(1)
-            b, h, t, s = (heavy == heavy.max()).nonzero()[0].tolist()
+        return inapplicable(NO_MASK if not subject.masks else NO_EFFECT)
+    for one in found:
+        if one.is_mixed_up or one.is_inverted:  # other promises
+            continue
+        if one.largest_hidden_weight > SMALL:
+            assert one.weights is not None
+            hidden_weights = one.weights * ~one.allowed.unsqueeze(1)
+            b, h, t, s = (hidden_weights == hidden_weights.max()).nonzero()[0].tolist()
             return broken(
-                described(fact, b, t),
+                one.describe(b, t),
                 f"key {s} is hidden: its weight is 0",
-                f"weights {numbers(fact.weights[b, h, t])}",
+                f"weights {numbers(one.weights[b, h, t])}",
             )
-        if bool(fact.lost.any()) and not lengths_wrong and not _is_inverted(fact):
-            b, t, s = first(fact.lost)
+        if bool(one.lost.any()):
+            b, t, s = first(one.lost)
             return broken(
-                described(fact, b, t), f"key {s} is shown: changing it changes the output", "nothing changes"
+                one.describe(b, t),
+                f"key {s} is allowed: changing it changes the output",
+                "the output does not change",
             )
     return KEPT
 
 
-def _is_inverted(fact: Fact) -> bool:
-    """Whether what is hidden is seen and what is shown is not, as a rule; of rows that have both."""
-    both = fact.told & (fact.allowed.any(-1, keepdim=True) & ~fact.allowed.all(-1, keepdim=True))
-    wrong = (fact.seen != fact.allowed)[both].float()
-    return bool(fact.leaks.any() and fact.lost.any() and wrong.mean() > 0.6)
-
-
-def _polarity(subject: Subject) -> Outcome:
-    found = facts(subject)
+def _polarity(subject: Subject) -> Finding:
+    found = mask_behaviours(subject)
     if not found:
         return inapplicable(NO_MASK)
-    working = [fact for fact in found if fact.mask.effect]
-    for fact in working:
-        if _is_inverted(fact):
-            b, t, _ = first(fact.leaks) if fact.leaks.any() else first(fact.lost)
+    working = [one for one in found if one.mask.has_effect]
+    for one in working:
+        if one.is_inverted:
+            b, t, _ = first(one.leaks) if one.leaks.any() else first(one.lost)
             return broken(
-                described(fact, b, t),
-                "what is hidden is not seen, what is shown is",
-                "it is the other way round",
+                one.describe(b, t),
+                "only the allowed keys change the output",
+                "only the hidden keys change it",
             )
-        way = fact.mask.way
-        if way and "key_padding" in fact.mask.name.lower() and way.style == "bool+":
+        mask_format = one.mask.format
+        if mask_format and "key_padding" in one.mask.name.lower() and mask_format.style == "bool+":
             return broken(
-                f"{fact.mask.name} (B, S), True at the padding, as torch has it",
+                f"{one.mask.name} (B, S), True at the padding, as in torch",
                 "True hides a key",
-                "True shows it, and False hides it",
-                "torch's key_padding_mask is True where a key is to be ignored",
+                "False hides a key",
+                "the key_padding_mask of torch is True where a key is ignored",
             )
-    said = [fact.mask for fact in working if fact.mask.way and fact.mask.way.style[-1] in "+-"]
-    hiding = {mask.name: bool(mask.way and mask.way.hides_where_true) for mask in said}
-    if len(set(hiding.values())) > 1:
-        words = "; ".join(f"{name}: True {'hides' if hides else 'shows'}" for name, hides in hiding.items())
-        return broken(words, "one polarity for all masks of one object", "two")
+    boolean = [one.mask for one in working if one.mask.format and one.mask.format.style[-1] in "+-"]
+    true_hides = {mask.name: bool(mask.format and mask.format.true_hides) for mask in boolean}
+    if len(set(true_hides.values())) > 1:
+        meanings = "; ".join(
+            f"{name}: True = {'hidden' if hides else 'may attend'}" for name, hides in true_hides.items()
+        )
+        return broken(meanings, "True means the same in all masks of one object", "two different meanings")
     return KEPT
 
 
-def _right_lengths(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if fact.mask.effect]
-    found = [fact for fact in found if fact.mask.way and "B" in fact.mask.way.layout]
+def _right_lengths(subject: Subject) -> Finding:
+    found = [one for one in mask_behaviours(subject) if one.mask.has_effect]
+    found = [one for one in found if one.mask.format and "B" in one.mask.format.layout]
     if not found:
-        return inapplicable(NO_MASK if not subject.masks else "no mask of its tells sequences apart")
-    for fact in found:
-        if not fact.right and fact.even_is_right:
-            b, t, s = first(fact.leaks) if fact.leaks.any() else first(fact.lost)
-            lengths = fact.allowed[:, 0].sum(-1).tolist()
-            what = "hidden" if fact.leaks.any() else "shown"
+        return inapplicable(
+            NO_MASK if not subject.masks else "it has no working mask that differs between sequences"
+        )
+    for one in found:
+        if one.is_mixed_up:
+            b, t, s = first(one.leaks) if one.leaks.any() else first(one.lost)
+            lengths = one.allowed[:, 0].sum(-1).tolist()
+            should = "hidden from" if one.leaks.any() else "allowed for"
             return broken(
-                f"sequences of lengths {lengths} (all of one length: right). {described(fact, b, t)}",
-                f"key {s} is {what} to every head of sequence {b}",
+                f"sequences of lengths {lengths} (it is right for equal lengths). {one.describe(b, t)}",
+                f"key {s} is {should} every head of sequence {b}",
                 "it is treated as in another sequence of the batch",
             )
     return KEPT
 
 
-def _no_leak(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if _applies(subject, fact)]
-    for fact in found:
-        if not fact.mask.effect and _shown_masked(subject, fact):
-            b, t, s = first(~fact.allowed & fact.told)
+def _no_leak(subject: Subject) -> Finding:
+    found = _own_masks(subject)
+    for one in found:
+        if not one.mask.has_effect and _changes_returned_weights(subject, one):
+            b, t, s = first(one.hidden)
             return broken(
-                described(fact, b, t),
-                f"key {s} has no weight, and its value does not reach the output",
-                "the weights that are returned are masked, those that mix the values are not",
+                one.describe(b, t),
+                f"key {s} has zero weight, and its value has no influence on the output",
+                "the returned weights are masked, but not those that are multiplied with the values",
             )
-    found = [fact for fact in found if fact.mask.effect]
+    found = [one for one in found if one.mask.has_effect]
     if not found:
-        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
-    for fact in found:
-        if fact.leaks.any() and fact.heaviest <= SMALL and not fact.even_is_right and not _is_inverted(fact):
-            b, t, s = first(fact.leaks)
+        return inapplicable(NO_MASK if not subject.masks else NO_EFFECT)
+    for one in found:
+        has_zero_weights = one.largest_hidden_weight <= SMALL
+        if one.leaks.any() and has_zero_weights and not one.right_for_equal_lengths and not one.is_inverted:
+            b, t, s = first(one.leaks)
             return broken(
-                described(fact, b, t), f"changing key {s} and its value changes nothing", "the output changes"
+                one.describe(b, t),
+                f"changing key {s} and its value does not change the output",
+                "the output changes",
             )
-        sums = None if fact.weights is None else fact.weights.sum(-1)
+        sums = None if one.weights is None else one.weights.sum(-1)
         if sums is not None and not bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3)):
             b, h, t = (sums - 1).abs().gt(1e-3).nonzero()[0].tolist()
-            assert fact.weights is not None
+            assert one.weights is not None
             return broken(
-                described(fact, b, t),
-                "what is shown shares all of the weight: the row adds up to 1",
-                f"weights {numbers(fact.weights[b, h, t])}",
-                "a mask that comes after the softmax leaves rows that add up to less than 1: mask the "
+                one.describe(b, t),
+                "the weights of the allowed keys sum to 1",
+                f"weights {numbers(one.weights[b, h, t])}",
+                "the mask is applied after the softmax, so that the weights sum to less than 1: mask the "
                 "scores instead",
             )
     return KEPT
 
 
-def _shown_masked(subject: Subject, fact: Fact) -> bool:
-    """Whether the mask changes what is returned as weights, though not the output."""
+def _changes_returned_weights(subject: Subject, one: MaskBehaviour) -> bool:
+    """Whether the mask changes the weights that are returned, though not the output."""
     model, case = subject.model(), subject.case()
-    free, masked = (_shown(subject, model, case, hide) for hide in ({}, {fact.mask.name: fact.allowed}))
-    return free is not None and masked is not None and not torch.equal(free, masked)
+    unmasked, masked = (
+        _returned_weights(subject, model, case, masks) for masks in ({}, {one.mask.name: one.allowed})
+    )
+    return unmasked is not None and masked is not None and not torch.equal(unmasked, masked)
 
 
 @torch.no_grad()
-def _shown(subject: Subject, model: object, case: Case, hide: dict[str, Tensor]) -> Tensor | None:
-    """Weights that are returned, or left on the module."""
-    returned = subject.call(model, case, hide).weights
-    left = [
+def _returned_weights(subject: Subject, model: object, case: Case, masks: Masks) -> Tensor | None:
+    """The weights that are returned, or stored in the module."""
+    returned = subject.call(model, case, masks).weights
+    stored = [
         value
         for value in vars(model).values()
         if isinstance(value, Tensor) and value.shape[-1:] == (case.keys,)
     ]
-    return returned if returned is not None else left[0].clone() if left else None
+    return returned if returned is not None else stored[0].clone() if stored else None
 
 
 @torch.no_grad()
-def _large_scores(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if fact.mask.effect and fact.right]
+def _large_scores(subject: Subject) -> Finding:
+    found = [one for one in mask_behaviours(subject) if one.mask.has_effect and one.is_right]
     if not found:
-        return inapplicable(NO_MASK if not subject.masks else "its mask does not work at ordinary scores")
+        return inapplicable(NO_MASK if not subject.masks else "its mask is wrong even at small scores")
     model = subject.model()
-    for fact, seed in product(found, range(6)):
+    for one, seed in product(found, range(6)):
         case = _with_large_scores(subject, model, subject.case(seed=seed))
-        weights = weights_under(subject, model, case, fact.mask, fact.allowed)
+        weights = weights_under(subject, model, case, one.mask, one.allowed)
         if weights is None or bool(weights.isnan().any()):
             continue
-        heavy = weights * ~fact.allowed.unsqueeze(1)
-        if float(heavy.max()) > SMALL:
-            b, h, t, _ = (heavy == heavy.max()).nonzero()[0].tolist()
+        hidden_weights = weights * ~one.allowed.unsqueeze(1)
+        if float(hidden_weights.max()) > SMALL:
+            b, h, t, _ = (hidden_weights == hidden_weights.max()).nonzero()[0].tolist()
             return broken(
-                f"scores of tens of thousands; {described(fact, b, t)}",
-                "hidden keys have no weight, whatever their scores",
+                f"scores of about 40,000; {one.describe(b, t)}",
+                "hidden keys have zero weight, whatever their scores are",
                 f"weights {numbers(weights[b, h, t])}",
             )
     return KEPT
 
 
 def _with_large_scores(subject: Subject, model: object, case: Case, size: float = 4e4) -> Case:
-    if subject.kind == "masked-softmax":
+    """The input, scaled so that its scores are about `size`."""
+    if subject.kind.reads_scores:
         return Case(case.x.sign() * size * torch.linspace(0.9, 1.1, case.x.numel()).view_as(case.x))
     _, steps = subject.trace(model, case)
     scores = [one.scores for one in attentions(steps) if one.scores is not None]
     largest = max((float(s[s.isfinite()].abs().median()) for s in scores), default=1.0)
     factor = (size / max(largest, 1e-6)) ** 0.5
-    return case.each(lambda t: t * factor if t.is_floating_point() else t)
+    return case.map(lambda t: t * factor if t.is_floating_point() else t)
 
 
 PROMISES = (
     Promise(
         "mask-has-effect",
-        "a mask that is accepted has an effect",
+        "a mask that is given changes the output",
         _has_effect,
-        "the mask reaches forward, but not the function that computes the weights: follow it from call "
-        "to call",
+        "forward takes the mask, but does not pass it on to the function that computes the weights",
     ),
     Promise(
         "masked-weight",
-        "hidden positions get no weight, shown ones do",
-        _hidden_weight,
-        "scores.masked_fill(hidden, -inf) before the softmax; a mask built along the wrong axis hides "
-        "something else",
+        "masked positions get zero weight, and no others",
+        _zero_weight,
+        "use scores.masked_fill(hidden, -inf) before the softmax; a mask that is broadcast along the wrong "
+        "axis hides other positions",
     ),
     Promise(
         "mask-polarity",
-        "masks hide what they say, and all say it alike",
+        "masks hide the right positions, and True means the same in every mask",
         _polarity,
-        "write down once whether True means 'may attend' or 'hidden', and keep to it",
+        "True means 'hidden' in one place and 'may attend' in another, or a `~` is missing",
     ),
     Promise(
         "right-lengths",
         "each sequence gets its own mask, in every head",
         _right_lengths,
-        "heads are folded into the batch as (b0 h0, b0 h1, b1 h0, …): repeat_interleave the lengths, do "
-        "not repeat them",
+        "if heads are folded into the batch as (b0 h0, b0 h1, b1 h0, …), lengths need repeat_interleave, "
+        "not repeat",
     ),
     Promise(
         "masked-values-leak",
-        "what is hidden reaches no output",
+        "a masked position has no influence on the output",
         _no_leak,
-        "nothing but the masked weights may mix values; heads that are split or merged by a reshape "
-        "alone mix positions; "
-        "in a stack, every block needs the mask",
+        "values are used without the masked weights, heads are split or merged by a reshape without "
+        "transpose, or one block of a stack does not get the mask",
     ),
     Promise(
         "large-scores",
-        "hidden stays hidden at large scores",
+        "a masked position gets zero weight even if scores are large",
         _large_scores,
-        "-10000 is not small when scores are large, and adding to a score does not replace it: fill with "
-        "-inf",
+        "-10000 is not small compared with large scores, and adding it does not replace the score: use "
+        "masked_fill with -inf",
     ),
 )

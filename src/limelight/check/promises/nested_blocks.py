@@ -1,4 +1,4 @@
-"""Promises about the blocks inside a stack, tried where they stand: with what the stack hands them."""
+"""Promises about the blocks inside a stack, tested with the inputs that the stack gives them."""
 
 import copy
 import re
@@ -10,14 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import changed
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable
-from limelight.check.promises.residuals import closes_with_norm, hands_on, norms_of, residual, silence, widths
+from limelight.check.instruments.ablation import is_normalised, is_passed_through, zero_sublayers
+from limelight.check.instruments.influence import differs
+from limelight.check.instruments.parts import hidden_widths, norms
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable
+from limelight.check.report import Finding
 
 
 @dataclass(frozen=True)
-class Inner:
-    """A block of a stack, and a call of it."""
+class BlockCall:
+    """A block of a stack, and one call of it."""
 
     name: str
     block: nn.Module
@@ -27,65 +29,66 @@ class Inner:
 
     @property
     def x(self) -> Tensor:
+        """The input of the block: the first tensor among its arguments."""
         return next(value for value in (*self.arguments, *self.options.values()) if isinstance(value, Tensor))
 
-    def again(self, block: nn.Module, x: Tensor, *, alone: bool = False) -> Tensor:
-        """With another x; `alone`: all other sequences that it is given are zero."""
+    def repeat(self, block: nn.Module, x: Tensor, *, without_memory: bool = False) -> Tensor:
+        """The output of another block for another x; `without_memory`: all other sequences are zero."""
 
-        def given(value: Any) -> Any:
+        def replaced(value: Any) -> Any:
             if value is self.x:
                 return x
             if type(value) in (list, tuple):
-                return type(value)(map(given, value))
+                return type(value)(map(replaced, value))
             is_sequence = isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 3
-            return torch.zeros_like(value) if alone and is_sequence else value
+            return torch.zeros_like(value) if without_memory and is_sequence else value
 
-        options = {key: given(value) for key, value in self.options.items()}
-        return _first(block(*map(given, self.arguments), **options))
+        options = {key: replaced(value) for key, value in self.options.items()}
+        return _first_tensor(block(*map(replaced, self.arguments), **options))
 
 
-def _first(returned: Any) -> Tensor:
+def _first_tensor(returned: Any) -> Tensor:
     found = returned[0] if isinstance(returned, (tuple, list)) else returned
     assert isinstance(found, Tensor)
     return found
 
 
-def _listed(value: Any) -> Any:
-    """The same tensors in lists of our own."""
+def _copied_containers(value: Any) -> Any:
+    """The same tensors in new lists and dicts."""
     if type(value) is dict:
-        return {key: _listed(one) for key, one in value.items()}
-    return type(value)(map(_listed, value)) if type(value) in (list, tuple) else value
+        return {key: _copied_containers(one) for key, one in value.items()}
+    return type(value)(map(_copied_containers, value)) if type(value) in (list, tuple) else value
 
 
 def _is_block(part: nn.Module) -> bool:
-    """Several sub-layers, each with a norm; a sub-layer alone has its residual elsewhere."""
-    alone = re.search(r"norm|resid|sublayer|attention|attn|feed|ff|mlp", type(part).__name__.lower())
-    return alone is None and len(norms_of(part)) > 1
+    """Whether it has several sub-layers, each with a norm; a single sub-layer has its residual outside."""
+    is_sublayer = re.search(r"norm|resid|sublayer|attention|attn|feed|ff|mlp", type(part).__name__.lower())
+    return is_sublayer is None and len(norms(part)) > 1
 
 
-def _blocks(subject: Subject) -> Iterator[Inner]:
-    """The first block of each list of blocks that has norms, as the stack calls it."""
+def _block_calls(subject: Subject) -> Iterator[BlockCall]:
+    """The call of the first block of each list of blocks with norms."""
     model = subject.model()
     if not isinstance(model, nn.Module):
         return
     given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-    calls: dict[str, Inner] = {}
+    calls: dict[str, BlockCall] = {}
     hooks = []
     for name, part in model.named_modules():
         blocks = list(part.children()) if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
-        alike = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
-        if alike and _is_block(blocks[0]):
+        have_one_type = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
+        if have_one_type and _is_block(blocks[0]):
 
-            def begin(_: nn.Module, *call: Any, name: str = name) -> None:
-                given[name] = _listed(call)  # before the block can add to its lists
+            def before(_: nn.Module, *call: Any, name: str = name) -> None:
+                given[name] = _copied_containers(call)  # the block may append to its lists
 
-            def end(block: nn.Module, _: Any, out: Any, name: str = name) -> None:
+            def after(block: nn.Module, _: Any, out: Any, name: str = name) -> None:
                 arguments, options = given[name]
                 if any(isinstance(value, Tensor) for value in (*arguments, *options.values())):
-                    calls[name] = Inner(f"{name}.0", block, arguments, options, _first(out))
+                    calls[name] = BlockCall(f"{name}.0", block, arguments, options, _first_tensor(out))
 
-            hooks.append(blocks[0].register_forward_pre_hook(begin, with_kwargs=True))
-            hooks.append(blocks[0].register_forward_hook(end))
+            hooks.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+            hooks.append(blocks[0].register_forward_hook(after))
     subject.call(model, subject.case())
     for hook in hooks:
         hook.remove()
@@ -93,51 +96,52 @@ def _blocks(subject: Subject) -> Iterator[Inner]:
 
 
 @torch.no_grad()
-def residual_inside(subject: Subject) -> Outcome:
-    found = residual(subject) if subject.kind == "encoder" else inapplicable("it has no list of blocks")
-    if found.verdict == "FAIL":
-        return found
-    for inner in _blocks(subject):
-        wrong = _wrong_inside(subject, inner)
+def _residual(subject: Subject) -> Finding:
+    found = inapplicable("it has no list of blocks")
+    for call in _block_calls(subject):
+        wrong = _wrong_residual(subject, call)
         if wrong is not None:
             return wrong
         found = KEPT
     return found
 
 
-def _wrong_inside(subject: Subject, inner: Inner) -> Outcome | None:
-    silent, fed = _silenced(subject, inner, "all"), _silenced(subject, inner, "feed-forward")
-    kept = inner.again(silent, inner.x)
-    what = f"{inner.name} with every sub-layer silenced (weights 0)"
-    if not hands_on(kept, inner.x):
-        return broken(what, "x + 0: its input comes through, as it is or normed", "something else comes out")
-    if not torch.allclose(kept, inner.x, atol=1e-3) and not closes_with_norm(inner.out):
+def _wrong_residual(subject: Subject, call: BlockCall) -> Finding | None:
+    without_feed_forward = _ablated(subject, call, "feed-forward")
+    out = call.repeat(_ablated(subject, call, "all"), call.x)
+    example = f"{call.name} with the weights of all sub-layers 0"
+    if not is_passed_through(out, call.x):
         return broken(
-            f"{what}: its input comes through normed; with them, its output is not normed",
-            "x + sublayer(norm(x)), or norm(x + sublayer(x))",
-            "norm(x) + sublayer(norm(x)): the stream itself was replaced by its norm",
+            example, "x + 0: the output is the input, unchanged or normalised", "the output is something else"
         )
-    if not any(_mixes(inner, fed, axis) for axis in (0, 1)):
+    if not torch.allclose(out, call.x, atol=1e-3) and not is_normalised(call.out):
         return broken(
-            f"{inner.name} with its feed-forward network silenced; its first position is changed",
-            "attention's result goes on to the output, which changes",
-            "it stays: what attention added is lost",
+            f"{example}: the output is the normalised input; otherwise it is not normalised",
+            "x + sublayer(norm(x)), or norm(x + sublayer(x))",
+            "norm(x) + sublayer(norm(x)): the residual is added to the norm of x, not to x",
+        )
+    if not any(_mixes(call, without_feed_forward, axis) for axis in (0, 1)):
+        return broken(
+            f"{call.name} with the weights of its feed-forward network 0; its first position is changed",
+            "the output of attention is added, so that the output of the block changes",
+            "it does not change: the output of attention is lost",
         )
     return None
 
 
-def _mixes(inner: Inner, block: nn.Module, axis: int) -> bool:
-    """Whether what stands first along an axis changes what comes out behind it."""
-    moved = inner.x.clone()
-    moved.select(axis, 0).copy_(moved.select(axis, 0).flip(-1) * 2)
-    change = changed(*(inner.again(block, x, alone=True) for x in (inner.x, moved)))
+def _mixes(call: BlockCall, block: nn.Module, axis: int) -> bool:
+    """Whether a change at the first index of an axis changes the output at another index."""
+    x = call.x.clone()
+    x.select(axis, 0).copy_(x.select(axis, 0).flip(-1) * 2)
+    change = differs(*(call.repeat(block, one, without_memory=True) for one in (call.x, x)))
     return bool(change.narrow(axis, 1, change.shape[axis] - 1).any())
 
 
-def _silenced(subject: Subject, inner: Inner, which: str) -> nn.Module:
-    block = copy.deepcopy(inner.block)
-    width = inner.x.shape[-1]
-    silence(block, which, widths(subject) - {width, 2 * width, 3 * width})  # those are attention's
+def _ablated(subject: Subject, call: BlockCall, which: str) -> nn.Module:
+    """A copy of the block with the weights of one sub-layer, or of all, set to zero."""
+    block = copy.deepcopy(call.block)
+    width = call.x.shape[-1]
+    zero_sublayers(block, which, hidden_widths(subject) - {width, 2 * width, 3 * width})  # not attention's
     if which == "feed-forward":
         for p in block.parameters():
             if p.dim() == 1 and not p.eq(1).all():
@@ -145,9 +149,12 @@ def _silenced(subject: Subject, inner: Inner, which: str) -> nn.Module:
     return block
 
 
-RESIDUAL = Promise(
-    "residual",
-    "each sub-layer is added to what it was given",
-    residual_inside,
-    "x + sublayer(x), with the x of this sub-layer, not that of the one before",
+PROMISES = (
+    Promise(
+        "residual",
+        "the input of each sub-layer is added to its output",
+        _residual,
+        "write x + sublayer(x) with the input of this sub-layer, not with that of an earlier one",
+        variant="nested",
+    ),
 )

@@ -1,118 +1,121 @@
-"""Promises about padding: of a source, of tokens that a model is told, of a sequence of nothing else."""
+"""Promises about padding: of a source, of tokens, and of sequences that are all padding."""
 
 import torch
 from torch import nn
 
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import changed, pattern
-from limelight.check.instruments.mask_behaviour import facts
-from limelight.check.promises.masks import NO_MASK, described, first
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
+from limelight.check.instruments.influence import differs
+from limelight.check.instruments.mask_behaviour import NO_EFFECT, NO_MASK, first, mask_behaviours
+from limelight.check.instruments.mask_influence import pattern_for
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
+from limelight.check.report import Finding
+
+NAN = "NaN, which spreads to all weights in training"
 
 
-def _cross_padding(subject: Subject) -> Outcome:
-    found = [fact for fact in facts(subject) if fact.mask.of_memory]
+def _cross_padding(subject: Subject) -> Finding:
+    found = [one for one in mask_behaviours(subject) if one.mask.over_memory]
     if not found:
-        return _padding(subject) if subject.has_source else inapplicable("it takes no mask over the source")
-    for fact in found:
-        if fact.leaks.any():
-            b, t, s = first(fact.leaks)
+        return _padding(subject) if subject.has_source else inapplicable("it takes no mask for the source")
+    for one in found:
+        if one.leaks.any():
+            b, t, s = first(one.leaks)
             return broken(
-                described(fact, b, t),
-                f"position {s} of the source is padding: it changes nothing",
-                "it changes the output",
+                one.describe(b, t),
+                f"position {s} of the source is padding: changing it does not change the output",
+                "the output changes",
             )
-        if fact.lost.any():
-            b, t, s = first(fact.lost)
+        if one.lost.any():
+            b, t, s = first(one.lost)
             return broken(
-                described(fact, b, t),
-                f"position {s} of the source is shown: it changes the output",
-                "nothing changes",
+                one.describe(b, t),
+                f"position {s} of the source is allowed: changing it changes the output",
+                "the output does not change",
             )
     return KEPT
 
 
 @torch.no_grad()
-def _padding(subject: Subject) -> Outcome:
-    """Where a model is told which token is padding, more padding changes nothing."""
+def _padding(subject: Subject) -> Finding:
+    """If a model has a padding token, more padding does not change its output."""
     model, case = subject.model(), subject.case()
-    told = [name for name, role in subject.told_by.items() if role == "pad"]
-    known = [part for part in _parts(model) if isinstance(part, nn.Embedding) and part.padding_idx == 0]
-    if not (told or known) or subject.form.inputs != "tokens":
-        return inapplicable("it is not told which token is padding")
+    arguments = [name for name, role in subject.constructor_roles.items() if role == "pad"]
+    embeddings = [
+        part for part in _modules(model) if isinstance(part, nn.Embedding) and part.padding_idx == 0
+    ]
+    if not (arguments or embeddings) or subject.form.inputs != "tokens":
+        return inapplicable("it has no padding token")
     if subject.masks:
-        return inapplicable("its masks say what is padding")
-    looked_at = case.x if case.source is None else case.source
-    more = torch.cat([looked_at, torch.zeros_like(looked_at[:, :2])], 1)
-    wider = Case(more) if case.source is None else Case(case.x, more)
+        return inapplicable("padding is given by its masks")
+    attended = case.x if case.source is None else case.source
+    longer = torch.cat([attended, torch.zeros_like(attended[:, :2])], 1)
+    padded = Case(longer) if case.source is None else Case(case.x, longer)
     before = subject.call(model, case).out
-    after = subject.call(model, wider).out
+    after = subject.call(model, padded).out
     after = after[:, : before.shape[1]]
-    if not changed(before.reshape(len(before), -1, 1), after.reshape(len(before), -1, 1)).any():
+    if not differs(before.reshape(len(before), -1, 1), after.reshape(len(before), -1, 1)).any():
         return KEPT
     what = "sequence" if case.source is None else "source"
-    say = broken if told else warned
-    return say(
-        f"{told[0] if told else 'padding_idx'}=0; two tokens 0 are put behind each {what}",
-        f"the same output for what was there: {numbers(before.flatten()[:3])} …",
+    conclude = broken if arguments else warned
+    return conclude(
+        f"{arguments[0] if arguments else 'padding_idx'}=0; two tokens 0 are appended to each {what}",
+        f"the same output at the other positions: {numbers(before.flatten()[:3])} …",
         f"{numbers(after.flatten()[:3])} …",
     )
 
 
-def _nothing_to_see(subject: Subject) -> Outcome:
-    """A row that may attend to nothing."""
-    working = [mask for mask in subject.masks if mask.effect]
+def _fully_masked(subject: Subject) -> Finding:
+    """A query that may attend to no key."""
+    working = [mask for mask in subject.masks if mask.has_effect]
     model, case = subject.model(), subject.case()
-    if not subject.masks and subject.form.inputs == "tokens" and "pad" in subject.told_by.values():
-        looked_at = case.x if case.source is None else case.source
-        empty = torch.zeros_like(looked_at)
+    has_padding = "pad" in subject.constructor_roles.values()
+    if not subject.masks and subject.form.inputs == "tokens" and has_padding:
+        attended = case.x if case.source is None else case.source
+        empty = torch.zeros_like(attended)
         out = subject.call(model, Case(empty) if case.source is None else Case(case.x, empty)).out
-        what = "a sequence of padding alone"
-        return (
-            warned(what, "any numbers", "NaN, which spreads in training") if bool(out.isnan().any()) else KEPT
-        )
+        if bool(out.isnan().any()):
+            return warned("a sequence with nothing but padding", "an output without NaN", NAN)
+        return KEPT
     if not working:
-        return inapplicable(NO_MASK if not subject.masks else "its mask does nothing")
+        return inapplicable(NO_MASK if not subject.masks else NO_EFFECT)
     for mask in working:
-        allowed = pattern(subject, mask, case).clone()
+        allowed = pattern_for(subject, mask, case).clone()
         allowed[0] = False
-        if mask.way is None or not mask.way.can_say(allowed):
+        if mask.format is None or not mask.format.can_express(allowed):
             continue
+        example = f"{mask.name} hides every key of sequence 0"
         try:
             out = subject.call(model, case, {mask.name: allowed}).out
         except Exception as error:
-            return warned(f"{mask.name} hides every key of sequence 0", "an output without NaN", f"{error}")
+            return warned(example, "an output without NaN", f"{error}")
         if bool(out.isnan().any()):
-            return warned(
-                f"{mask.name} hides every key of sequence 0",
-                "zeros, or any numbers",
-                "NaN, which spreads in training",
-            )
+            return warned(example, "zeros, or any other numbers", NAN)
     return KEPT
 
 
-def _parts(model: object) -> list[nn.Module]:
+def _modules(model: object) -> list[nn.Module]:
     return list(model.modules()) if isinstance(model, nn.Module) else []
 
 
 PROMISES = (
     Promise(
         "cross-padding",
-        "padding of the source is hidden from the target",
+        "cross-attention ignores the padding of the source",
         _cross_padding,
-        "cross-attention needs the source's mask (memory mask, enc_valid_lens), not the target's",
+        "cross-attention gets no mask, or the mask of the target: it needs that of the source (memory_mask, "
+        "enc_valid_lens)",
     ),
     Promise(
         "padding",
-        "padding changes nothing real",
+        "padding does not change the output at real tokens",
         _padding,
-        "the mask of padding tokens is made, and must reach the attention of encoder and decoder",
+        "the padding mask is created, but not passed on to every attention of the encoder and the decoder",
     ),
     Promise(
         "fully-masked",
-        "a query that may look at nothing gives no NaN",
-        _nothing_to_see,
-        "softmax of -inf alone is NaN: fill such rows with zeros afterwards",
+        "a query whose keys are all masked does not give NaN",
+        _fully_masked,
+        "the softmax of a row of -inf is NaN: replace the weights of such rows by zeros",
     ),
 )

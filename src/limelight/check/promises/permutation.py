@@ -1,76 +1,80 @@
-"""Promises about positions: which may know of which, and that none is special where none should be."""
+"""Promises about the order of positions, and about sequences and positions that must not be mixed."""
 
-import inspect
 import re
 from dataclasses import replace
 
 import torch
 
-from limelight.check.harness.inputs import DECODERS, Case
+from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import changed
-from limelight.check.promises.causality import CAUSAL_NAME, CAUSAL_WORD, is_causal
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers, warned
-from limelight.check.promises.residuals import OF_POSITIONS
+from limelight.check.instruments.batch_axis import POSITIONS_FIRST_HINT, positions_first_verdict
+from limelight.check.instruments.causal_behaviour import CAUSAL_CODE, CAUSAL_NAME, is_causal
+from limelight.check.instruments.influence import differs
+from limelight.check.instruments.parts import POSITION_NAME
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
+from limelight.check.report import Finding
 
 
-def _works(subject: Subject) -> bool:
-    """Whether who may look at whom can be said, so that nothing should be hidden unasked."""
-    ways = [mask.way for mask in subject.masks if mask.effect and mask.role == "mask"]
-    return any(way is not None and "T" in way.layout for way in ways)
+def _takes_pairwise_mask(subject: Subject) -> bool:
+    """Whether a mask can restrict each query separately, so that nothing should be hidden without one."""
+    formats = [mask.format for mask in subject.masks if mask.has_effect and mask.role == "mask"]
+    return any(one is not None and "T" in one.layout for one in formats)
 
 
 @torch.no_grad()
-def _permutation(subject: Subject) -> Outcome:
+def _permutation(subject: Subject) -> Finding:
     if subject.form.inputs != "vectors" or subject.form.query != "BTD":
-        return inapplicable("its positions are told apart, or there is only one")
+        return inapplicable("it has positional encodings, or takes one query only")
     model, case = subject.model(), subject.case()
-    if subject.kind == "encoder" and _has_positions(subject):
-        return inapplicable("it has positions of its own")
-    if subject.kind in DECODERS or (not subject.has_source and is_causal(subject)):
-        asked = CAUSAL_WORD.search(subject.name + source_of(subject)) or "causal" in subject.roles.values()
-        named = subject.kind in DECODERS or CAUSAL_NAME.search(subject.name)
-        if named or (asked and not _works(subject)):
-            return inapplicable("it is causal: positions are told apart")
-        if not _works(subject):
-            say = broken if re.search(r"enc|bert|vit", subject.name, re.IGNORECASE) else warned
-            return say(
-                "nothing is said about who may look at whom",
-                "all positions look at all",
-                "none looks ahead: the future is hidden unasked",
-                "a causal mask that was left in? If it is meant, say so in the name",
+    if subject.kind.is_stack and _has_positions(subject):
+        return inapplicable("it has positional encodings")
+    if not subject.has_source and is_causal(subject):
+        mentioned = (
+            CAUSAL_CODE.search(subject.name + subject.source_code) or "causal" in subject.roles.values()
+        )
+        takes_mask = _takes_pairwise_mask(subject)
+        if CAUSAL_NAME.search(subject.name) or (mentioned and not takes_mask):
+            return inapplicable("it is causal, so that the order matters")
+        if not takes_mask:
+            conclude = broken if re.search(r"enc|bert|vit", subject.name, re.IGNORECASE) else warned
+            return conclude(
+                "no mask is given",
+                "every position attends to all positions",
+                "no position attends to a later one",
+                "a causal mask was left in the code; if it is intended, put `causal` into the name",
             )
     if case.source is not None:
         order = torch.tensor([2, 0, 3, 1])
         values = None if case.values is None else case.values[:, order]
-        moved = subject.call(model, Case(case.x, case.source[:, order], values)).out
+        after = subject.call(model, Case(case.x, case.source[:, order], values)).out
         before = subject.call(model, case).out
-        if torch.allclose(moved, before, atol=1e-4):
+        if torch.allclose(after, before, atol=1e-4):
             return KEPT
-        what = "keys and values in another order"
+        example, expected = "keys and values", "the same outputs"
     else:
         order = torch.tensor([2, 0, 1])
         before = subject.call(model, case).out[:, order]
-        moved = subject.call(model, case.each(lambda t: t[:, order])).out
-        if torch.allclose(moved, before, atol=1e-4):
+        after = subject.call(model, case.map(lambda t: t[:, order])).out
+        if torch.allclose(after, before, atol=1e-4):
             return KEPT
-        what = "positions in another order"
+        example, expected = "positions", "the same outputs, in that order"
     return broken(
-        f"{what}: {order.tolist()}",
-        f"the same outputs, in that order: {numbers(before[0, 0, :3])} …",
-        f"{numbers(moved[0, 0, :3])} …",
+        f"{example} in another order: {order.tolist()}",
+        f"{expected}: {numbers(before[0, 0, :3])} …",
+        f"{numbers(after[0, 0, :3])} …",
     )
 
 
 @torch.no_grad()
-def _batch_first(subject: Subject) -> Outcome | None:
-    """`batch_first` is accepted: then it makes a difference."""
-    names = [name for name, role in subject.told_by.items() if role == "batch_first"]
+def _batch_first_ignored(subject: Subject) -> Finding | None:
+    """If the constructor takes `batch_first`, it must have an effect."""
+    names = [name for name, role in subject.constructor_roles.items() if role == "batch_first"]
     if not names or subject.form.time_first:
         return None
     try:
         one, other = (
-            subject.call(subject.model(told={names[0]: first}), subject.case()).out for first in (True, False)
+            subject.call(subject.model(given={names[0]: first}), subject.case()).out
+            for first in (True, False)
         )
     except Exception:  # (T, B, D) does not fit where (B, T, D) does
         return None
@@ -78,36 +82,49 @@ def _batch_first(subject: Subject) -> Outcome | None:
         return None
     return broken(
         f"{names[0]}=True and {names[0]}=False, the same input",
-        "two answers: the axis of the batch is another one",
-        "the same answer: it is never looked at",
+        "two different outputs, as the batch is on another axis",
+        "the same output: the argument is ignored",
+    )
+
+
+def _positions_first(subject: Subject) -> Finding | None:
+    verdict = positions_first_verdict(subject)
+    if verdict is None:
+        return None
+    return Finding(
+        verdict=verdict,
+        example="x of (B, T, D); the first sequence of the batch is changed",
+        expected="only its own output changes",
+        got="the outputs of other sequences change: the first axis is used as the axis of the positions",
+        hint=POSITIONS_FIRST_HINT,
     )
 
 
 @torch.no_grad()
-def _heads_apart(subject: Subject) -> Outcome:
-    """Sequences of a batch know nothing of each other, queries nothing of other queries."""
-    turned = wrong_axis(subject) or _batch_first(subject)
-    if turned is not None:
-        return turned
+def _heads_do_not_mix(subject: Subject) -> Finding:
+    """Sequences of a batch do not influence each other, and neither do queries."""
+    wrong = _positions_first(subject) or _batch_first_ignored(subject)
+    if wrong is not None:
+        return wrong
     model, case = subject.model(), subject.case()
-    mixed = _batch_mixed(subject, model, case)
-    if mixed is not None:
-        return mixed
+    wrong = _mixed_batch(subject, model, case)
+    if wrong is not None:
+        return wrong
     if case.source is not None and subject.form.query == "BTD":
         x = case.x.clone()
         x[:, 0] = x[:, 0].flip(-1) * 3
         before, after = subject.call(model, case).out, subject.call(model, replace(case, x=x)).out
-        if changed(before, after)[:, 1:].any():
+        if differs(before, after)[:, 1:].any():
             return broken(
                 "queries 0 and 1; query 0 is changed",
-                "output 1 stays as it is",
+                "output 1 does not change",
                 "it changes: positions are mixed",
             )
-    moved = _permutation(subject)
-    return moved if moved.verdict == "FAIL" and not is_causal(subject) else KEPT
+    permuted = _permutation(subject)
+    return permuted if permuted.verdict == "FAIL" and not is_causal(subject) else KEPT
 
 
-def _batch_mixed(subject: Subject, model: object, case: Case) -> Outcome | None:
+def _mixed_batch(subject: Subject, model: object, case: Case) -> Finding | None:
     x = case.x.clone()
     if x.is_floating_point():
         x[0] += torch.randn(x[0].shape)
@@ -115,105 +132,71 @@ def _batch_mixed(subject: Subject, model: object, case: Case) -> Outcome | None:
         x[0] = 1 + (x[0] % (subject.sizes.vocabulary - 1))
     before, after = subject.call(model, case).out, subject.call(model, replace(case, x=x)).out
     shape = (len(before), -1)
-    if not changed(before.reshape(*shape, 1), after.reshape(*shape, 1))[1:].any():
+    if not differs(before.reshape(*shape, 1), after.reshape(*shape, 1))[1:].any():
         return None
     return broken(
         "a batch of several sequences; the first one is changed",
-        "the outputs of the others stay as they are",
+        "the outputs of the others do not change",
         "they change: sequences of a batch are mixed",
-        "is the batch's axis where the layer expects it? (batch_first, and reshape against transpose)",
+        "the batch is not on the axis that the layer expects (batch_first=True is missing), or a reshape is "
+        "used where a transpose is needed",
     )
-
-
-def wrong_axis(subject: Subject) -> Outcome | None:
-    """Of something that takes positions first: whether it says that its batch stands there."""
-    if not subject.form.time_first or subject.form.query != "BTD":
-        return None
-    said = says_batch_first(subject)
-    if said is False:
-        return None
-    say = broken if said else warned
-    return say(
-        "x of (B, T, D); the first sequence of the batch is changed",
-        "only its own output changes",
-        "those of the others change: the first axis is taken for the positions",
-        "nn.MultiheadAttention and nn.Transformer take (T, B, D) unless told batch_first=True; a table "
-        "of (T, 1, D) "
-        "is for such inputs. If that is what you feed it, all is well",
-    )
-
-
-BATCH = r"(b|bs|n|bsz|batch\w*|num_?batch\w*|nbatches)"
-PLACES = r"(t|s|l|seq\w*|\w*len\w*|(num_?)?steps?|(n_?)?tokens?|places?|positions?|time|(num_?)?patches)"
-
-
-def source_of(subject: Subject) -> str:
-    try:
-        return inspect.getsource(subject.target)
-    except (OSError, TypeError):
-        return ""
-
-
-def says_batch_first(subject: Subject) -> bool | None:
-    """By its code and comments: whether (batch, seq, …) or (seq, batch, …) stands there more often."""
-    text = source_of(subject).lower()
-    first = len(re.findall(rf"\b{BATCH}\s*,\s*{PLACES}\b", text))
-    late = len(re.findall(rf"\b{PLACES}\s*,\s*{BATCH}\b", text))
-    return None if first == late else first > late
 
 
 @torch.no_grad()
-def _batch_apart(subject: Subject) -> Outcome:
-    turned = wrong_axis(subject) or _batch_first(subject)
-    if turned is not None:
-        return turned
-    found = _batch_mixed(subject, subject.model(training=subject.is_module), subject.case())
+def _sequences_are_independent(subject: Subject) -> Finding:
+    wrong = _positions_first(subject) or _batch_first_ignored(subject)
+    if wrong is not None:
+        return wrong
+    found = _mixed_batch(subject, subject.model(training=subject.is_module), subject.case())
     return found or KEPT
 
 
 @torch.no_grad()
-def _told_apart(subject: Subject) -> Outcome:
-    """One token at every place: only positions can make a difference."""
+def _positions_differ(subject: Subject) -> Finding:
+    """The same token at every position: only positional encodings can make a difference."""
     case = subject.case()
-    unwanted = _without_positions(subject)
-    if unwanted is not None:
-        return unwanted
+    wrong = _positions_not_left_out(subject)
+    if wrong is not None:
+        return wrong
     if subject.form.inputs != "tokens":
-        return inapplicable("it takes vectors: positions are somebody else's")
+        return inapplicable("it takes vectors: positions are added before it")
     same = torch.full_like(case.x, 3)
     result = subject.call(subject.model(), replace(case, x=same))
     out = result.out
     if result.pooled:
         return _order_matters(subject, case)
-    if changed(out[:, :1], out[:, 1:2]).any():
+    if differs(out[:, :1], out[:, 1:2]).any():
         return KEPT
-    say = broken if _has_positions(subject) else warned
-    return say(
+    conclude = broken if _has_positions(subject) else warned
+    return conclude(
         f"the same token {same.shape[1]} times",
-        "an output for each place",
-        f"the same: {numbers(out[0, :2, :2])}",
+        "a different output at each position",
+        f"the same output: {numbers(out[0, :2, :2])}",
     )
 
 
-def _order_matters(subject: Subject, case: Case) -> Outcome:
-    """Of one answer for all positions: whether it changes with their order."""
+def _order_matters(subject: Subject, case: Case) -> Finding:
+    """Whether the single output of a model changes with the order of the tokens."""
     model = subject.model()
-    turned = subject.call(model, replace(case, x=case.x.flip(1))).out
-    if changed(subject.call(model, case).out, turned).any() or not _has_positions(subject):
+    reversed_out = subject.call(model, replace(case, x=case.x.flip(1))).out
+    if differs(subject.call(model, case).out, reversed_out).any() or not _has_positions(subject):
         return KEPT
-    return broken("tokens in the opposite order", "another answer", "the same: positions are not told apart")
+    return broken(
+        "the tokens in reverse order", "another output", "the same output: positions have no effect"
+    )
 
 
 def _has_positions(subject: Subject) -> bool:
-    """Whether something in it is named for positions, or has as many rows as there may be positions."""
+    """Whether a part is named after positions, or a table has as many rows as the maximum length."""
     model = subject.model()
     names = [name.lower() for name, _ in (*model.named_modules(), *model.named_buffers())]
     tables = [p for p in model.parameters() if subject.sizes.longest in p.shape]
-    return bool(tables) or any(re.search(rf"{OF_POSITIONS}|(^|[._])w?pe$", name) for name in names)
+    return bool(tables) or any(re.search(rf"{POSITION_NAME}|(^|[._])w?pe$", name) for name in names)
 
 
-def _without_positions(subject: Subject) -> Outcome | None:
-    """Where a call can ask for no positions: whether they are left out then."""
+def _positions_not_left_out(subject: Subject) -> Finding | None:
+    """If a call takes an argument such as `add_pos=False`, positions must be left out."""
     flags = [
         p.name
         for p in subject.parameters
@@ -222,43 +205,43 @@ def _without_positions(subject: Subject) -> Outcome | None:
     if not flags or is_causal(subject):
         return None
     model, case, order = subject.model(), subject.case(), torch.tensor([2, 0, 1])
-    with subject.asking(**{flags[0]: False}):
+    with subject.with_arguments(**{flags[0]: False}):
         before = subject.call(model, case).out
-        moved = subject.call(model, case.each(lambda t: t[:, order])).out
-    if torch.allclose(moved, before[:, order], atol=1e-4):
+        after = subject.call(model, case.map(lambda t: t[:, order])).out
+    if torch.allclose(after, before[:, order], atol=1e-4):
         return None
     return broken(
         f"{flags[0]}=False, and positions in another order",
         "the same outputs, in that order",
-        "others: positions are added all the same",
+        "other outputs: positions are added although they should not be",
     )
 
 
 PROMISES = (
     Promise(
         "positions-differ",
-        "positions are told apart",
-        _told_apart,
-        "positional encodings must be added, and each position must get its own",
+        "the same token gets another output at another position",
+        _positions_differ,
+        "positional encodings are not added, or every position gets the same one",
+        variant="tokens",
     ),
     Promise(
         "heads-mix-positions",
-        "heads mix neither positions nor sequences",
-        _heads_apart,
-        "split by view(B, T, H, K).transpose(1, 2), merge by transpose(1, 2).reshape(B, T, H·K): "
-        "a reshape straight to (B, H, T, K) cuts positions into pieces",
+        "the split into heads mixes neither positions nor sequences",
+        _heads_do_not_mix,
+        "split by view(B, T, H, K).transpose(1, 2) and merge by transpose(1, 2).reshape(B, T, H·K): a "
+        "reshape directly to (B, H, T, K) mixes positions",
     ),
     Promise(
         "batch-apart",
-        "sequences of a batch know nothing of each other",
-        _batch_apart,
-        "a norm or an attention over the batch's axis",
+        "the sequences of a batch do not influence each other",
+        _sequences_are_independent,
+        "a norm, a softmax or an attention runs over the axis of the batch",
     ),
     Promise(
         "permutation",
-        "without positions, the order makes no difference",
+        "without positional encodings, the order of the positions does not matter",
         _permutation,
-        "something tells positions apart that should not: a reshape that mixes axes, a weight for each "
-        "position",
+        "a reshape mixes axes, or there are weights for each position",
     ),
 )

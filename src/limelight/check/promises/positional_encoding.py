@@ -1,33 +1,34 @@
-"""Promises about positional encodings: numbers that a formula gives."""
+"""Promises about positional encodings: their values, and how they are added."""
 
-import inspect
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from limelight.check.harness.argument_names import build_role
+from limelight.check.harness.argument_names import constructor_role
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.op_trace import same_numbers
-from limelight.check.promises.permutation import wrong_axis
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable, numbers
+from limelight.check.instruments.batch_axis import POSITIONS_FIRST_HINT, positions_first_verdict
+from limelight.check.instruments.op_trace import same_values
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
+from limelight.check.report import Finding
 
-LENGTH = 7  # positions that are compared
+LENGTH = 7  # the number of positions that are compared
+NO_SECOND_DEVICE = "it could not be tested without a second device"
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """-> (T, D): sin(t / 10000^(2i/D)) and cos of the same, in turn (Vaswani et al. 2017, section 3.5)"""
-    place = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    rate = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    """-> (T, D): sin(t / 10000^(2i/D)) and cos of the same, alternating (Vaswani et al. 2017, section 3.5)"""
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     table = torch.zeros(length, width, dtype=torch.float64)
-    table[:, 0::2], table[:, 1::2] = torch.sin(place * rate), torch.cos(place * rate)
+    table[:, 0::2], table[:, 1::2] = torch.sin(position * frequency), torch.cos(position * frequency)
     return table.float()
 
 
 @torch.no_grad()
-def added(subject: Subject) -> tuple[Tensor, Tensor, Tensor]:
-    """-> (T, D) what each position gets, (B, T, D) the input, (B, T, D) the output"""
+def _added(subject: Subject) -> tuple[Tensor, Tensor, Tensor]:
+    """-> (T, D) the encoding of each position, (B, T, D) the input, (B, T, D) the output"""
     model = subject.model()
     case = subject.case(queries=LENGTH)
     out = subject.call(model, case).out
@@ -37,41 +38,33 @@ def added(subject: Subject) -> tuple[Tensor, Tensor, Tensor]:
     return zero[0], case.x, out
 
 
-def is_table(subject: Subject) -> bool:
-    """A function that gives a table, instead of a layer that adds one."""
-    return not subject.is_module and subject.form.inputs == "size"
-
-
-def table_of(subject: Subject) -> Tensor:
-    """-> (T, D)"""
+def _table_of(subject: Subject) -> Tensor:
+    """-> (T, D): the table that a function returns"""
     arguments: dict[str, Any] = {}
     sizes = subject.sizes
     required = [p for p in subject.parameters if p.default is p.empty]
     for p in required:
-        role = build_role(p.name, is_layerless=True)
-        arguments[p.name] = {"width": sizes.width, "longest": LENGTH}.get(role or "")
+        arguments[p.name] = {"width": sizes.width, "longest": LENGTH}.get(constructor_role(p.name) or "")
     orders = [[LENGTH, sizes.width], [sizes.width, LENGTH]]
-    tries = (
-        [arguments]
-        if None not in arguments.values() and len(set(arguments.values())) == len(required)
-        else []
-    )
+    values = arguments.values()
+    are_known = None not in values and len(set(values)) == len(required)
+    tries = [arguments] if are_known else []
     tries += [dict(zip(arguments, order, strict=False)) for order in orders if len(required) == 2]
     for one in tries:
         try:
             found = subject.target(**one)
-        except Exception:  # another order
+        except Exception:  # the other order
             continue
         found = torch.as_tensor(found[0] if isinstance(found, (tuple, list)) else found).float().squeeze()
         if found.dim() == 2 and tuple(found.shape) == (LENGTH, sizes.width):
             return found
         if found.dim() == 2 and tuple(found.shape) == (sizes.width, LENGTH):
             return found.T
-    raise ValueError("it gives no table of (length, width)")
+    raise ValueError("it returns no table of shape (length, width)")
 
 
 def _values(subject: Subject) -> Tensor:
-    return table_of(subject) if is_table(subject) else added(subject)[0]
+    return _table_of(subject) if subject.returns_table else _added(subject)[0]
 
 
 def _is_learned(subject: Subject) -> bool:
@@ -80,21 +73,22 @@ def _is_learned(subject: Subject) -> bool:
     return any(p.requires_grad for p in subject.model().parameters())
 
 
-def _formula(subject: Subject) -> Outcome:
+def _formula(subject: Subject) -> Finding:
     if _is_learned(subject):
         return inapplicable("its positions are learned")
     table, width = _values(subject), subject.sizes.width
     right = sinusoids(LENGTH, width)
-    halves = torch.cat([right[:, 0::2], right[:, 1::2]], 1)
-    turned = torch.stack([right[:, 1::2], right[:, 0::2]], 2).flatten(1)
+    sines, cosines = right[:, 0::2], right[:, 1::2]
+    halves = torch.cat([sines, cosines], 1)
+    swapped = torch.stack([cosines, sines], 2).flatten(1)
     root = width**0.5
-    for one in (right, halves, turned, torch.cat([right[:, 1::2], right[:, 0::2]], 1)):
+    for one in (right, halves, swapped, torch.cat([cosines, sines], 1)):
         if torch.allclose(table, one, atol=1e-4) or torch.allclose(table, one * root, atol=1e-4):
             return KEPT
-    # Another common form divides by (number of rates - 1).
-    rate = 10000.0 ** (-torch.arange(width // 2) / max(1, width // 2 - 1))
-    steep = torch.arange(LENGTH).unsqueeze(1) * rate
-    if torch.allclose(table, torch.cat([steep.sin(), steep.cos()], 1), atol=1e-3):
+    # Another common form divides by (number of frequencies - 1).
+    frequency = 10000.0 ** (-torch.arange(width // 2) / max(1, width // 2 - 1))
+    angle = torch.arange(LENGTH).unsqueeze(1) * frequency
+    if torch.allclose(table, torch.cat([angle.sin(), angle.cos()], 1), atol=1e-3):
         return KEPT
     wrong = (table - right).abs() > 1e-4
     t, d = wrong.nonzero()[0].tolist() if wrong.any() else (0, 0)
@@ -105,17 +99,17 @@ def _formula(subject: Subject) -> Outcome:
     )
 
 
-def _differ(subject: Subject) -> Outcome:
+def _differ(subject: Subject) -> Finding:
     if subject.form.inputs == "tokens":
         return inapplicable("it takes tokens")
-    turned = None if is_table(subject) else wrong_axis(subject)
-    if turned is not None:
-        return Outcome(
-            turned.verdict,
-            "x of (B, T, D), all zeros",
-            "every position gets numbers of its own",
-            "every sequence of the batch gets its own, and all of its positions the same",
-            turned.hint,
+    verdict = None if subject.returns_table else positions_first_verdict(subject)
+    if verdict is not None:
+        return Finding(
+            verdict=verdict,
+            example="x of (B, T, D), all zeros",
+            expected="every position gets its own values",
+            got="every sequence of the batch gets its own values, the same at all positions",
+            hint=POSITIONS_FIRST_HINT,
         )
     table = _values(subject)
     for t in range(1, len(table)):
@@ -123,25 +117,25 @@ def _differ(subject: Subject) -> Outcome:
             if torch.allclose(table[t], table[s], atol=1e-6):
                 return broken(
                     f"positions {s} and {t}",
-                    "each gets numbers of its own",
+                    "each gets its own values",
                     f"both get {numbers(table[t, :4])} …",
                 )
     return KEPT
 
 
-def _is_added(subject: Subject) -> Outcome:
-    if is_table(subject) or subject.form.inputs == "tokens":
-        return inapplicable("it adds nothing: it gives a table")
-    table, x, out = added(subject)
+def _is_added(subject: Subject) -> Finding:
+    if subject.returns_table or subject.form.inputs == "tokens":
+        return inapplicable("it returns a table and adds nothing")
+    table, x, out = _added(subject)
     if torch.allclose(out - x, table.expand_as(out), atol=1e-4):
         return KEPT
     root = subject.sizes.width**0.5
     if torch.allclose(out - x * root, table.expand_as(out), atol=1e-4):
         return KEPT
-    if torch.allclose(out, table.expand_as(out), atol=1e-5) and same_numbers(out[0], table):
-        parameters = [p for p in subject.parameters if p.default is p.empty]
-        if len(parameters) == 1 and out.shape[0] == 1:
-            return inapplicable("it gives a table for its input's length")
+    if torch.allclose(out, table.expand_as(out), atol=1e-5) and same_values(out[0], table):
+        required = [p for p in subject.parameters if p.default is p.empty]
+        if len(required) == 1 and out.shape[0] == 1:
+            return inapplicable("it returns a table for the length of its input")
     return broken(
         f"x = {numbers(x[0, 1, :3])} … at position 1, whose encoding is {numbers(table[1, :3])} …",
         f"x + encoding: {numbers((x + table)[0, 1, :3])} …",
@@ -149,45 +143,45 @@ def _is_added(subject: Subject) -> Outcome:
     )
 
 
-def _buffer(subject: Subject) -> Outcome:
-    """Moved to another device, the layer brings its table along."""
+def _buffer(subject: Subject) -> Finding:
+    """If the module is moved to another device, its table moves, too."""
     if not isinstance(subject.model(), nn.Module):
         return inapplicable("it is a function")
     model = subject.model().to("meta")
     try:
-        subject.call(model, subject.case().each(lambda t: t.to("meta")))
+        subject.call(model, subject.case().map(lambda t: t.to("meta")))
     except NotImplementedError:
-        return inapplicable("it could not be tried without a second device")
+        return inapplicable(NO_SECOND_DEVICE)
     except RuntimeError as error:
         if "device" not in str(error):
-            return inapplicable("it could not be tried without a second device")
+            return inapplicable(NO_SECOND_DEVICE)
         plain = [name for name, value in vars(model).items() if isinstance(value, Tensor)]
         return broken(
-            "the module is moved to another device, and its input with it",
-            "its table moves along",
-            f"{', '.join(plain) or 'a tensor'} stays behind: {str(error).splitlines()[0]}",
+            "the module and its input are moved to another device",
+            "the table moves, too",
+            f"{', '.join(plain) or 'a tensor'} is not moved: {str(error).splitlines()[0]}",
         )
     return KEPT
 
 
-def _table_type(subject: Subject) -> Outcome:
-    if not is_table(subject) or "dtype" not in [p.name for p in subject.parameters]:
-        return inapplicable("it is asked for no type")
-    made = subject.target(LENGTH, subject.sizes.width, dtype=torch.float64)
-    if made.dtype == torch.float64:
+def _table_type(subject: Subject) -> Finding:
+    if not subject.returns_table or "dtype" not in [p.name for p in subject.parameters]:
+        return inapplicable("it takes no dtype")
+    table = subject.target(LENGTH, subject.sizes.width, dtype=torch.float64)
+    if table.dtype == torch.float64:
         return KEPT
-    return broken("dtype=torch.float64", "a table of float64", str(made.dtype).removeprefix("torch."))
+    return broken("dtype=torch.float64", "a table of float64", str(table.dtype).removeprefix("torch."))
 
 
-def _tables_inside(subject: Subject) -> Outcome:
+def _formula_inside(subject: Subject) -> Finding:
     """A table of sinusoids inside a larger model."""
     width = subject.sizes.width
     for name, table in _tensors(subject.model()):
         rows = table.detach().squeeze()
         if rows.dim() != 2 or rows.shape[1] != width or len(rows) < 3 or table.requires_grad:
             continue
-        begins = torch.tensor([0.0, 1.0]).repeat(width // 2)
-        if torch.allclose(rows[0], begins, atol=1e-6) and not torch.allclose(
+        first_row = torch.tensor([0.0, 1.0]).repeat(width // 2)
+        if torch.allclose(rows[0], first_row, atol=1e-6) and not torch.allclose(
             rows, sinusoids(len(rows), width), atol=1e-3
         ):
             return broken(
@@ -199,7 +193,7 @@ def _tables_inside(subject: Subject) -> Outcome:
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """Buffers, frozen parameters, and tensors that are plain attributes."""
+    """Buffers, parameters, and tensors that are plain attributes."""
     plain = [
         (name, value)
         for part in model.modules()
@@ -209,46 +203,41 @@ def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     return [*model.named_buffers(), *model.named_parameters(), *plain]
 
 
-POSITIONS = (
-    Promise(
-        "positions-formula",
-        "the values are those of the formula",
-        _formula,
-        "even columns sin, odd ones cos (0::2 and 1::2, not 0:2), the rate of a pair is 10000^(-2i/width)",
-    ),
+_FORMULA_HINT = (
+    "even columns are sin and odd ones cos (0::2 and 1::2, not 0:2), with the frequency 10000^(-2i/width)"
+)
+
+PROMISES = (
+    Promise("positions-formula", "the values are those of the sinusoidal formula", _formula, _FORMULA_HINT),
     Promise(
         "positions-differ",
-        "every position gets values of its own",
+        "every position gets its own values",
         _differ,
-        "the table must be made with arange over positions, and sliced along the positions, not the batch",
+        "build the table from arange over the positions; slice it along the positions, not along the batch",
     ),
     Promise(
         "positions-added",
-        "they are added to the input",
+        "the encoding of each position is added to the input",
         _is_added,
-        "x + table[:, :x.shape[1]], for every sequence of the batch",
+        "return x + table[:, :x.shape[1]], for every sequence of the batch",
     ),
     Promise(
         "positions-buffer",
-        "the table moves with the module",
+        "the table moves to another device with the module",
         _buffer,
-        "self.register_buffer('table', table), not self.table = table",
+        "self.table = table is not moved by .to(device): use self.register_buffer('table', table)",
     ),
-)
-
-TYPED = (Promise("table-type", "a table has the type that was asked for", _table_type, "pass the type on"),)
-
-INSIDE = (
+    Promise(
+        "table-type",
+        "the table has the requested dtype",
+        _table_type,
+        "the argument dtype is ignored: convert the table before it is returned",
+    ),
     Promise(
         "positions-formula",
-        "a table of positions has the values of the formula",
-        _tables_inside,
-        "even columns sin, odd ones cos, the rate of a pair is 10000^(-2i/width)",
+        "a table of positions has the values of the sinusoidal formula",
+        _formula_inside,
+        _FORMULA_HINT,
+        variant="inside",
     ),
 )
-
-
-def takes_size(target: Any) -> bool:
-    """Whether a function of positions is asked for a length and a width, and not for an input."""
-    parameters = [p for p in inspect.signature(target).parameters.values() if p.default is p.empty]
-    return len(parameters) == 2

@@ -1,4 +1,4 @@
-"""How a promise answers: kept, broken with its smallest case, or not applicable with its reason."""
+"""A promise: what an object should do, and the test of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,45 +6,44 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from limelight.check.harness.subject import Subject
-from limelight.check.report import Verdict
+from limelight.check.report import Finding
 
-
-@dataclass(frozen=True)
-class Outcome:
-    verdict: Verdict
-    example: str = ""
-    expected: str = ""
-    came: str = ""
-    hint: str = ""
-
-
-KEPT = Outcome("pass")
-
-
-def broken(example: str, expected: str, came: str, hint: str = "") -> Outcome:
-    return Outcome("FAIL", example, expected, came, hint)
-
-
-def warned(example: str, expected: str, came: str, hint: str = "") -> Outcome:
-    return Outcome("warn", example, expected, came, hint)
-
-
-def inapplicable(why: str) -> Outcome:
-    return Outcome("n/a", hint=why)
+KEPT = Finding(verdict="pass")
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What a subject should keep, and how to try it."""
+    """What an object should do, as a sentence, with its test and the usual mistake."""
 
     name: str
-    says: str
-    tried: Callable[[Subject], Outcome]
-    hint: str = ""
+    statement: str
+    test: Callable[[Subject], Finding]
+    hint: str
+    variant: str = ""  # for several tests of one promise
+
+    @property
+    def key(self) -> str:
+        """The name in the table of kinds."""
+        return f"{self.name}:{self.variant}" if self.variant else self.name
+
+
+def broken(example: str, expected: str, got: str, hint: str = "") -> Finding:
+    """The promise is broken; without a hint, that of the promise is used."""
+    return Finding(verdict="FAIL", example=example, expected=expected, got=got, hint=hint)
+
+
+def warned(example: str, expected: str, got: str, hint: str = "") -> Finding:
+    """The code is right in some situations and wrong in others."""
+    return Finding(verdict="warn", example=example, expected=expected, got=got, hint=hint)
+
+
+def inapplicable(reason: str) -> Finding:
+    """The promise does not apply to this object."""
+    return Finding(verdict="n/a", hint=reason)
 
 
 def numbers(tensor: Tensor, digits: int = 2) -> str:
-    """A few numbers, as one writes them by hand."""
+    """The values of a small tensor as text."""
     if tensor.dim() == 0:
         return f"{float(tensor):.{digits}f}"
     if tensor.dim() == 1:

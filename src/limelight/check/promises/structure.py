@@ -1,4 +1,4 @@
-"""Promises about feed-forward networks, depth, and weights that are used."""
+"""Promises about feed-forward networks, the depth of a stack, and unused weights."""
 
 import re
 from typing import Any
@@ -7,15 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from limelight.check.harness.argument_values import EXPANSION
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.influence import changed
+from limelight.check.instruments.influence import differs
 from limelight.check.instruments.op_trace import Step
-from limelight.check.promises.promise import KEPT, Outcome, Promise, broken, inapplicable
-from limelight.check.promises.residuals import norms_of, slopes, widths
+from limelight.check.instruments.parts import compute_gradients, hidden_widths, norms
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable
+from limelight.check.report import Finding
 
-# What torch calls the operations that bend a straight line; in place, they end in an underscore.
-CURVES = {
+# Nonlinear operations by their names in torch; their in-place versions end in an underscore.
+NONLINEAR = {
     "abs",
     "celu",
     "clamp",
@@ -55,71 +57,71 @@ CURVES = {
 
 
 def _matrices(model: nn.Module) -> dict[str, nn.Parameter]:
-    born = {name: p for name, p in model.named_parameters() if not isinstance(p, UninitializedParameter)}
-    return {name: p for name, p in born.items() if p.dim() >= 2 and p.requires_grad}
+    found = {name: p for name, p in model.named_parameters() if not isinstance(p, UninitializedParameter)}
+    return {name: p for name, p in found.items() if p.dim() >= 2 and p.requires_grad}
 
 
-def _used(subject: Subject) -> Outcome:
-    """Of the matrices, all."""
+def _all_used(subject: Subject) -> Finding:
+    """Every matrix and every norm gets a gradient."""
     model = subject.model()
     if not isinstance(model, nn.Module) or not _matrices(model):
-        return inapplicable("it has no matrices")
+        return inapplicable("it has no weight matrices")
     if subject.case().keys == 1:
-        return inapplicable("with one key there is nothing to weigh")
-    unborn = [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
-    if unborn:
-        return broken(f"a call, and {unborn[0]} after it", "every layer is called", "it was never called")
-    slopes(subject, model)
+        return inapplicable("with one key, all attention weights are 1")
+    uninitialised = [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
+    if uninitialised:
+        return broken(f"{uninitialised[0]} after a call", "every layer is called", "its layer was not called")
+    compute_gradients(subject, model)
     found = _matrices(model)
     largest = max((float(p.grad.abs().max()) for p in found.values() if p.grad is not None), default=0.0)
     layers = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
     layers |= {id(p) for name, p in found.items() if "proj" in name or "qkv" in name}
-    for part in norms_of(model):
+    for part in norms(model):
         if all(p.grad is None for p in part.parameters(recurse=False)):
             name = next(name for name, one in model.named_modules() if one is part)
-            return broken(f"the gradient of {name}", "not zero: every norm takes part", "none at all")
+            return broken(f"the gradient of {name}", "not zero: every norm is used", "there is none")
     for name, p in found.items():
         if p.grad is None or not bool((p.grad.abs() > 1e-6 * largest).any()):
-            came = "none at all" if p.grad is None else "zero everywhere"
-            return broken(f"the gradient of {name}", "not zero: every matrix takes part", came)
+            got = "there is none" if p.grad is None else "all zeros"
+            return broken(f"the gradient of {name}", "not zero: every matrix is used", got)
         if p.dim() == 2 and id(p) in layers and p.shape[1] >= 2 and len(p) > 2:
-            idle = _idle_rows(subject, name, p)
-            if idle > 0.3 * len(p):
+            unused = _count_unused_rows(subject, name, p)
+            if unused > 0.3 * len(p):
                 return broken(
                     f"the gradient of {name}, {tuple(p.shape)}",
-                    "not zero: every row takes part",
-                    f"{idle} of {len(p)} rows have none",
+                    "not zero: every row is used",
+                    f"it is zero in {unused} of {len(p)} rows",
                 )
     return KEPT
 
 
-def _idle_rows(subject: Subject, name: str, first: nn.Parameter) -> int:
-    """How many rows of a matrix never learn; those that are off by chance are not the same each time."""
-    idle = _is_idle(first)
+def _count_unused_rows(subject: Subject, name: str, first: nn.Parameter) -> int:
+    """The number of rows without a gradient, for several random weights: a ReLU only hides some of them."""
+    unused = _has_no_gradient(first)
     for seed in (2, 3, 4):
-        if int(idle.sum()) <= 0.3 * len(first):
+        if int(unused.sum()) <= 0.3 * len(first):
             break
         model = subject.model(seed=seed)
-        slopes(subject, model)
-        idle &= _is_idle(model.get_parameter(name))
-    return int(idle.sum())
+        compute_gradients(subject, model)
+        unused &= _has_no_gradient(model.get_parameter(name))
+    return int(unused.sum())
 
 
-def _is_idle(p: nn.Parameter) -> Tensor:
-    """(rows, …) -> (rows,)"""
+def _has_no_gradient(p: nn.Parameter) -> Tensor:
+    """(rows, ...) -> (rows,)"""
     if p.grad is None:
         return torch.ones(len(p), dtype=torch.bool)
     return p.grad.abs().flatten(1).amax(1) <= 1e-7 * p.grad.abs().max()
 
 
 @torch.no_grad()
-def _position_wise(subject: Subject) -> Outcome:
+def _position_wise(subject: Subject) -> Finding:
     model, case = subject.model(), subject.case()
     before = subject.call(model, case).out
     for t in range(case.x.shape[1]):
-        moved = case.x.clone()
-        moved[:, t] = moved[:, t].flip(-1) * 2  # a shift would not get through a norm
-        change = changed(before, subject.call(model, Case(moved)).out)
+        x = case.x.clone()
+        x[:, t] = x[:, t].flip(-1) * 2  # a norm would remove a shift
+        change = differs(before, subject.call(model, Case(x)).out)
         change[:, t] = False
         if change.any():
             return broken(
@@ -130,119 +132,119 @@ def _position_wise(subject: Subject) -> Outcome:
     return KEPT
 
 
-def _curved_at(steps: list[Step], hidden: int) -> bool:
+def _is_nonlinear_at(steps: list[Step], hidden: int) -> bool:
+    """Whether a nonlinear operation is applied to a tensor of this width."""
     return any(
-        step.name.rstrip("_") in CURVES
+        step.name.rstrip("_") in NONLINEAR
         and any(isinstance(t, Tensor) and t.shape[-1:] == (hidden,) for t in step.inputs)
         for step in steps
     )
 
 
 @torch.no_grad()
-def _non_linear(subject: Subject) -> Outcome:
+def _nonlinearity(subject: Subject) -> Finding:
     model, case = subject.model(), subject.case()
-    if subject.kind == "feed-forward":
+    if subject.kind.is_feed_forward:
         other = torch.randn_like(case.x)
         middle, one, two = (subject.call(model, Case(x)).out for x in ((case.x + other) / 2, case.x, other))
         mean = (one + two) / 2
         if not bool(torch.allclose(middle, mean, atol=1e-4)):
-            return _between_layers(subject, model) if norms_of(model) else KEPT
+            return _between_layers(subject, model) if norms(model) else KEPT
         return broken(
-            "two inputs and the point half-way between them",
-            "an activation bends the way: f((a+b)/2) is not (f(a)+f(b))/2",
-            "it is: the network is one linear map",
+            "two inputs a and b, and their mean",
+            "f((a+b)/2) is not (f(a)+f(b))/2, as there is an activation function",
+            "they are equal: the network is linear",
         )
     return _between_layers(subject, model)
 
 
-def _between_layers(subject: Subject, model: Any) -> Outcome:
-    """Whether something bends what the hidden units hold; a norm before them does not count."""
-    widths = _hidden_widths(subject, model)
+def _between_layers(subject: Subject, model: Any) -> Finding:
+    """Whether a nonlinear operation is applied to the hidden units; a norm before them does not count."""
+    widths = _found_hidden_widths(subject, model)
     if not widths:
-        return inapplicable("no feed-forward network of the width that was asked for")
+        return inapplicable("it has no feed-forward network of the given width")
     _, steps = subject.trace(model, subject.case())
-    if any(_curved_at(steps, width) for width in widths):
+    if any(_is_nonlinear_at(steps, width) for width in widths):
         return KEPT
     return broken(
         f"{max(widths)} hidden units of the feed-forward network",
-        "an activation between its two layers",
-        "none: the two are one linear map",
+        "an activation function between its two layers",
+        "there is none: the two layers are one linear map",
     )
 
 
-def _hidden_widths(subject: Subject, model: Any) -> set[int]:
-    """The widths of hidden units that were asked for and are there."""
-    wanted = widths(subject)
+def _found_hidden_widths(subject: Subject, model: Any) -> set[int]:
+    """The possible hidden widths that its matrices have."""
+    possible = hidden_widths(subject)
     qkv = re.compile(r"qkv|in_proj|attn|att", re.IGNORECASE)
     found: set[int] = set()
     for name, p in model.named_parameters():
         if p.dim() >= 2 and not qkv.search(name):
-            found |= wanted & set(p.shape)
+            found |= possible & set(p.shape)
     return found
 
 
-def _hidden_width(subject: Subject) -> Outcome:
+def _hidden_width(subject: Subject) -> Finding:
     model = subject.model()
-    units = {"hidden": subject.sizes.hidden, "expansion": 5 * subject.sizes.width}
-    asked = {name: units[role] for name, role in subject.told_by.items() if role in units}
-    if not asked:
+    units = {"hidden": subject.sizes.hidden, "expansion": EXPANSION * subject.sizes.width}
+    given = {name: units[role] for name, role in subject.constructor_roles.items() if role in units}
+    if not given:
         return inapplicable("its constructor takes no hidden width")
     shapes = {tuple(p.shape) for p in _matrices(model).values()}
-    for name, wanted in asked.items():
+    for name, expected in given.items():
         # Gated networks have two matrices in one, or two thirds of the width.
-        if not any({wanted, 2 * wanted, wanted * 2 // 3} & set(shape) for shape in shapes):
-            said = wanted if subject.told_by[name] == "hidden" else 5
+        if not any({expected, 2 * expected, expected * 2 // 3} & set(shape) for shape in shapes):
+            value = expected if subject.constructor_roles[name] == "hidden" else EXPANSION
             return broken(
-                f"{name}={said}, width {subject.sizes.width}",
-                f"layers of {wanted} hidden units",
-                f"matrices of {', '.join(sorted(map(str, shapes)))}",
+                f"{name}={value}, width {subject.sizes.width}",
+                f"layers with {expected} hidden units",
+                f"matrices of the shapes {', '.join(sorted(map(str, shapes)))}",
             )
     return KEPT
 
 
-def _depth(subject: Subject) -> Outcome:
-    if "depth" not in subject.told_by.values():
+def _depth(subject: Subject) -> Finding:
+    if "depth" not in subject.constructor_roles.values():
         return inapplicable("its constructor takes no number of layers")
     shallow, deep = (sum(p.numel() for p in subject.model(depth=depth).parameters()) for depth in (1, 3))
     if deep > shallow:
         return KEPT
     return broken(
-        "one layer, and three layers",
-        "three have more weights",
-        f"{shallow:,} and {deep:,}",
+        "a stack of one layer, and a stack of three",
+        "the second one has more weights",
+        f"{shallow:,} and {deep:,} weights",
     )
 
 
 PROMISES = (
     Promise(
         "projection-unused",
-        "every matrix is used and learns",
-        _used,
-        "a layer that is made in the constructor must be called in forward; look for W_q where W_k "
-        "should stand",
+        "every weight matrix is used and gets a gradient",
+        _all_used,
+        "a layer is created in the constructor but not called in forward, or W_q is used in place of W_k",
     ),
     Promise(
         "position-wise",
-        "the feed-forward network treats each position by itself",
+        "the feed-forward network treats each position separately",
         _position_wise,
-        "nn.Linear acts on the last axis alone: no flatten, no transpose before it",
+        "nn.Linear acts on the last axis: do not flatten or transpose before it",
     ),
     Promise(
         "nonlinearity",
-        "the feed-forward network has its activation",
-        _non_linear,
-        "without one, two linear layers are one",
+        "the feed-forward network has an activation function",
+        _nonlinearity,
+        "the activation between the two linear layers is missing: without it, they are one linear layer",
     ),
     Promise(
         "hidden-width",
-        "the feed-forward network has the width that it was told",
+        "the feed-forward network has the given hidden width",
         _hidden_width,
-        "the argument must reach nn.Linear: a fixed width hides well behind the right output shape",
+        "the argument is not passed on to nn.Linear, which has a fixed width",
     ),
     Promise(
         "depth",
-        "as many layers as it was told, each with its own weights",
+        "the stack has the given number of layers, each with its own weights",
         _depth,
-        "[layer] * n repeats one object: make n of them (copy.deepcopy, or a comprehension)",
+        "[layer] * n repeats one object: create n layers, with copy.deepcopy or in a list comprehension",
     ),
 )

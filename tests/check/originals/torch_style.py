@@ -1,4 +1,4 @@
-"""Right: True hides, padding and attention masks apart, as in torch; also wrappers of torch's own layers."""
+"""Correct code: True hides, separate padding and attention masks as in torch; wrappers of torch layers."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Right: masks of zeros and ones, values and attention returned together, images cut into patches."""
+"""Correct code: masks of zeros and ones, weights returned with the values, images cut into patches."""
 
 import math
 

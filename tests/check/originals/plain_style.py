@@ -1,4 +1,4 @@
-"""Right: as people write it in posts and small repositories."""
+"""Correct code as in blog posts and small repositories."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""As it is handed in: one-letter names, other languages, configurations, recurrent decoders, caches."""
+"""Correct code of students: one-letter names, other languages, configurations, recurrent decoders, caches."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Right: layers that are handed to layers, masks where 0 hides, a target mask beside a source mask."""
+"""Correct code: layers as arguments of layers, masks in which 0 hides, a target and a source mask."""
 
 import copy
 import math

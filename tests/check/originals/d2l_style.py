@@ -1,4 +1,4 @@
-"""Right: lengths of sequences, lazy layers, weights kept in attributes, decoders with a list of state."""
+"""Correct code: lengths, lazy layers, weights stored in attributes, decoders with a list as state."""
 
 import math
 

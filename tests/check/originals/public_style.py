@@ -1,4 +1,4 @@
-"""As public repositories write it: fused attention, caches, flags of calls, heads as modules."""
+"""Correct code as in public repositories: fused attention, caches, flags of calls, heads as modules."""
 
 import math
 

@@ -1,0 +1,53 @@
+"""The output of a call, whatever its type and layout: batch first, weights and state apart."""
+
+from typing import Any
+
+from torch import Tensor
+
+from limelight.check.harness.inputs import CannotCall, Case, Form, Result
+from limelight.check.kinds import Kind
+
+
+def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
+    """The output, the attention weights and the state in what a call returned."""
+    tensors, state = _tensors_and_state(returned)
+    if not tensors:
+        raise CannotCall("it returns no tensor")
+    if form.inputs in ("images", "size"):
+        return Result(tensors[0], None, state)
+    out = _output(tensors, case)
+    weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
+    if form.heads_axis and kind.reads_scores:
+        out = out[:, 0]
+    elif form.heads_axis:
+        out = out.transpose(1, 2).flatten(2)
+    if form.time_first and out.dim() >= 2 and form.query == "BTD":
+        out = out.transpose(0, 1)
+    if form.query == "1BD" and out.dim() == 3 and len(out) == 1:
+        out = out.transpose(0, 1)
+    if kind.reads_tokens and out.dim() in (1, 2) and len(out) == len(case.x):
+        pooled_B1L = out.reshape(len(out), 1, -1)  # one output for all positions
+        return Result(pooled_B1L.expand(-1, case.x.shape[1], -1), weights, state, pooled=True)
+    if out.dim() == 2 and case.x.dim() == 3 and len(out) == len(case.x):
+        out = out.unsqueeze(1)
+    return Result(out, weights, state)
+
+
+def _output(tensors: list[Tensor], case: Case) -> Tensor:
+    """The tensor that is the output: the first one of the expected width, or else the first one."""
+    width = case.x.shape[-1] if case.values is None else case.values.shape[-1]
+    floats = [t for t in tensors if t.is_floating_point() or t.dtype.is_complex] or tensors
+    fitting = [t for t in floats if t.shape[-1:] == (width,)] if case.x.is_floating_point() else []
+    return (fitting or floats)[0]
+
+
+def _tensors_and_state(returned: Any) -> tuple[list[Tensor], Any]:
+    if isinstance(returned, Tensor):
+        return [returned], None
+    if isinstance(returned, dict):
+        returned = tuple(returned.values())
+    if not isinstance(returned, (tuple, list)):
+        return [], None
+    tensors = [value for value in returned if isinstance(value, Tensor)]
+    others = [value for value in returned if not isinstance(value, Tensor) and value is not None]
+    return tensors, others[0] if others else None
