@@ -1,6 +1,6 @@
-"""The pictures of the README: real runs, looked at in a real browser. `make pictures`
+"""Take the screenshots of the documentation in a browser: `make pictures`.
 
-Runs that are not there yet are trained first, in runs/, which takes about four minutes on two cores.
+Runs that do not exist yet in runs/ are trained first. This takes about four minutes on two cores.
 """
 
 import shutil
@@ -11,14 +11,15 @@ from playwright.sync_api import Page, sync_playwright
 
 import limelight
 from limelight.experiment import Run
-from limelight.view.page import explorer
+from limelight.view.page import explorer_page
 
 FOLDER = Path(__file__).parent / "pictures"
 SENTENCE = "She does not wear her red shirt."
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
-def trained(recipe: str) -> Run:
+def trained_run(recipe: str) -> Run:
+    """Open the run of a recipe, and train it first if it is not finished."""
     path = Path("runs") / recipe
     if (path / "report.json").exists():
         return limelight.open_run(path)
@@ -27,8 +28,8 @@ def trained(recipe: str) -> Run:
     return run
 
 
-def take(page: Page, name: str) -> None:
-    """A few colours say as much, in a quarter of the bytes."""
+def save_screenshot(page: Page, name: str) -> None:
+    """Save a screenshot with 128 colours, which needs a quarter of the bytes."""
     path = FOLDER / f"{name}.png"
     page.wait_for_timeout(300)
     page.screenshot(path=path)
@@ -38,29 +39,30 @@ def take(page: Page, name: str) -> None:
 
 
 def main() -> None:
+    """Take all screenshots."""
     FOLDER.mkdir(exist_ok=True)
-    translate, digits = trained("translate"), trained("digits")
-    digit = digits.task.examples("test").pixels[3]
-    pages = {"translate": translate.see(SENTENCE), "digits": digits.see(digit)}
+    translate, digits = trained_run("translate"), trained_run("digits")
+    digit = digits.dataset.examples("test").pixels[3]
+    captured = {"translate": translate.see(SENTENCE), "digits": digits.see(digit)}
     with sync_playwright() as program:
         browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1360, "height": 860})
-        for name, sight in pages.items():
+        for name, result in captured.items():
             file = FOLDER / f"{name}.html"
-            file.write_text(explorer(name, sight.records))
+            file.write_text(explorer_page(name, result.records))
             page.goto(file.absolute().as_uri())
             page.wait_for_selector("canvas")
             if name == "translate":
-                take(page, "overview")
+                save_screenshot(page, "overview")
                 page.get_by_role("tab", name="Flow").click()
-                take(page, "flow")
+                save_screenshot(page, "flow")
                 page.get_by_role("tab", name="Translation").click()
                 for _ in range(4):
                     page.get_by_role("button", name="next").click()
-                take(page, "translation")
+                save_screenshot(page, "translation")
             else:
                 page.get_by_role("tab", name="Image").click()
-                take(page, "image")
+                save_screenshot(page, "image")
             file.unlink()
         browser.close()
 

@@ -1,4 +1,4 @@
-"""A real browser: the system's chromium, driven by playwright."""
+"""Browser tests: the chromium of the system, controlled by playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
+FLAGS = (
     "--no-sandbox",
     "--disable-background-networking",
     "--disable-component-update",
@@ -16,29 +16,33 @@ QUIET = (
     "--no-first-run",
 )
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"
+)
 
 
 @contextmanager
 def opened(width: int = 1200, height: int = 900, allowed: str = "file:", refused: int = 0) -> Iterator[Page]:
-    """A page that must log nothing, raise nothing and ask nobody but addresses that begin as `allowed`.
+    """Open a browser page; fail if it logs anything, raises an error, or requests a URL that does not start
+    with `allowed`.
 
-    So many requests may be refused: of these the browser itself writes a line.
+    `refused` is the expected number of refused requests: the browser logs one line for each of them.
     """
-    complaints: list[str] = []
+    problems: list[str] = []
     with sync_playwright() as program:
-        browser = program.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        browser = program.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("request", lambda request: complaints.extend(outside(request.url, allowed)))
+        page.on("console", lambda message: problems.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("request", lambda request: problems.extend(forbidden(request.url, allowed)))
         yield page
         browser.close()
-    told = [text for text in complaints if text.startswith("console: Failed to load resource")]
-    assert [text for text in complaints if text not in told] == []
-    assert len(told) == refused
+    failed = [text for text in problems if text.startswith("console: Failed to load resource")]
+    assert [text for text in problems if text not in failed] == []
+    assert len(failed) == refused
 
 
-def outside(address: str, allowed: str) -> list[str]:
-    return [] if address.startswith(("data:", "blob:", "about:", allowed)) else [address]
+def forbidden(url: str, allowed: str) -> list[str]:
+    """Return the URL in a list if it is not allowed, else an empty list."""
+    return [] if url.startswith(("data:", "blob:", "about:", allowed)) else [f"request: {url}"]

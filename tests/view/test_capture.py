@@ -5,12 +5,14 @@ import torch
 from support import EXACT, HIDDEN, B, D, H, S, T
 from torch import nn
 
-from limelight.nn import Decoder, Encoder, MultiHeadAttention, padding_mask
+from limelight.nn import BlockConfig, Decoder, Encoder, MultiHeadAttention, padding_mask
 from limelight.view import watch
 
 
 def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
-    model = nn.ModuleDict({"encoder": Encoder(2, D, H, HIDDEN), "decoder": Decoder(1, D, H, HIDDEN)})
+    model = nn.ModuleDict(
+        {"encoder": Encoder(2, BlockConfig(D, H, HIDDEN)), "decoder": Decoder(1, BlockConfig(D, H, HIDDEN))}
+    )
     source, target = torch.randn(B, S, D), torch.randn(B, T, D)
     with watch(model) as seen:
         model["decoder"](target, model["encoder"](source))
@@ -25,7 +27,9 @@ def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
 
 
 def test_a_padded_query_looks_at_nothing() -> None:
-    model = nn.ModuleDict({"encoder": Encoder(1, D, H, HIDDEN), "decoder": Decoder(1, D, H, HIDDEN)})
+    model = nn.ModuleDict(
+        {"encoder": Encoder(1, BlockConfig(D, H, HIDDEN)), "decoder": Decoder(1, BlockConfig(D, H, HIDDEN))}
+    )
     source_mask, target_mask = padding_mask([7, 2, 0]), padding_mask([1, 5, 3])
     with watch(model) as seen:
         memory = model["encoder"](torch.randn(B, S, D), source_mask)
@@ -39,7 +43,7 @@ def test_a_padded_query_looks_at_nothing() -> None:
 
 
 def test_each_pass_is_kept() -> None:
-    model = Decoder(1, D, H, HIDDEN).eval()
+    model = Decoder(1, BlockConfig(D, H, HIDDEN)).eval()
     with torch.no_grad(), watch(model) as seen:
         cache = model.start(torch.randn(B, S, D), capacity=T)
         for _ in range(T):
@@ -49,7 +53,7 @@ def test_each_pass_is_kept() -> None:
 
 
 def test_names_choose_what_is_watched_and_the_rest_stays_fused() -> None:
-    model = Encoder(3, D, H, HIDDEN)
+    model = Encoder(3, BlockConfig(D, H, HIDDEN))
     with watch(model, "blocks.1") as seen:
         assert [b.self_attention.weights.watched for b in model.blocks] == [False, True, False]
         model(torch.randn(B, T, D))
@@ -58,7 +62,7 @@ def test_names_choose_what_is_watched_and_the_rest_stays_fused() -> None:
 
 
 def test_a_name_is_whole_words() -> None:
-    model = Encoder(11, D, H, HIDDEN)
+    model = Encoder(11, BlockConfig(D, H, HIDDEN))
     with watch(model, "blocks.1") as seen:
         pass
     assert list(seen) == ["blocks.1.self_attention.weights"]
@@ -110,7 +114,7 @@ def test_a_model_without_taps_is_told_what_to_do() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    model = Encoder(1, D, H, HIDDEN)
+    model = Encoder(1, BlockConfig(D, H, HIDDEN))
     with (
         pytest.raises(ValueError, match=r"'block.0'; .* blocks.0.self_attention.weights"),
         watch(model, "block.0"),
@@ -120,7 +124,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 @torch.no_grad()
 def test_what_nobody_needs_any_more_is_written_over() -> None:
-    model = Encoder(2, D, H, HIDDEN).eval()
+    model = Encoder(2, BlockConfig(D, H, HIDDEN)).eval()
     first, second = torch.randn(B, T, D), torch.randn(B, T, D)
     mask = padding_mask([5, 2, 0])
     with watch(model) as expected:
@@ -136,7 +140,7 @@ def test_what_nobody_needs_any_more_is_written_over() -> None:
 
 
 def test_what_does_not_fit_or_is_needed_for_gradients_gets_memory_of_its_own() -> None:
-    model = Encoder(1, D, H, HIDDEN)
+    model = Encoder(1, BlockConfig(D, H, HIDDEN))
     with torch.no_grad(), watch(model) as seen:
         model(torch.randn(B, T, D))
     (before,) = (passes[0].clone() for passes in seen.values())

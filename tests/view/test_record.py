@@ -1,6 +1,6 @@
 import pytest
 import torch
-from support import goes_red
+from support import must_fail
 from torch import Tensor
 
 from limelight.view.record import AttentionMap, Record, pack, unpack
@@ -25,14 +25,14 @@ def test_what_is_packed_comes_out_again_to_a_step(sharpness: float) -> None:
     weights = maps(sharpness)
     shown = unpack(pack(weights), SHAPES)
     check_same(shown, weights)
-    goes_red(check_same, [one.roll(1, -2) * 0.9 for one in shown], weights)
+    must_fail(check_same, [one.roll(1, -2) * 0.9 for one in shown], weights)
 
 
 def test_many_small_weights_beside_a_large_one_are_not_lost() -> None:
     weights = torch.cat((torch.full((1, 1, 1), 0.5), torch.full((1, 1, 509), 0.5 / 509)), -1)
     check_same(unpack(pack([weights]), [(1, 1, 510)]), [weights])
     rounded_down = weights * (weights > 0.01)  # each for itself, all of them would vanish
-    goes_red(check_same, [rounded_down], [weights])
+    must_fail(check_same, [rounded_down], [weights])
 
 
 def test_what_a_mask_forbids_stays_exactly_zero() -> None:

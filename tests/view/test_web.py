@@ -1,4 +1,4 @@
-"""The page's own tests: pure functions, by node."""
+"""Runs the JavaScript tests of the page with node."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ TESTS = Path(__file__).parent.parent / "web"
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here: apt-get install nodejs")
-def test_the_pages_functions_pass_their_own_tests() -> None:
+def test_the_javascript_tests_pass() -> None:
     files = sorted(map(str, TESTS.glob("*.test.js")))
     done = subprocess.run(["node", "--test", *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

@@ -6,9 +6,9 @@ import { makeRecord } from "./records.js";
 const SIDES = { source: ["a", "b", "c"], target: ["x", "y", "z", "u", "v"] };
 
 // Rows that sum to one, all different; sizes are primes.
-function rows(seed, down, across) {
-  return Array.from({ length: down }, (_, row) => {
-    const line = Array.from({ length: across }, (_, i) => 1 + ((seed * 7 + row * 5 + i * i * 3) % 11));
+function rows(seed, height, width) {
+  return Array.from({ length: height }, (_, row) => {
+    const line = Array.from({ length: width }, (_, i) => 1 + ((seed * 7 + row * 5 + i * i * 3) % 11));
     const sum = line.reduce((a, b) => a + b);
     return line.map((value) => value / sum);
   });
@@ -20,7 +20,7 @@ const MAPS = [
   ["source", "source", 1],
 ];
 
-test("every weight comes back to within a step, at its own head, row and column", async () => {
+test("every weight is decoded to within one step, at its own head, row and column", async () => {
   const maps = await decodeMaps(makeRecord(SIDES, MAPS, LAYERS));
   LAYERS.forEach((layer, map) =>
     layer.forEach((lines, head) =>
@@ -36,7 +36,7 @@ test("every weight comes back to within a step, at its own head, row and column"
   assert.deepEqual([maps[0].heads, maps[0].rows, maps[0].columns], [2, 5, 3]);
 });
 
-test("rows sum to one, and rows of nothing to nothing", async () => {
+test("rows sum to one, and empty rows to zero", async () => {
   const [map] = await decodeMaps(makeRecord(SIDES, [MAPS[0]], [[LAYERS[0][0], Array(5).fill([0, 0, 0])]]));
   const sum = (row) => row.reduce((a, b) => a + b, 0);
   for (let row = 0; row < 5; row += 1) {
@@ -45,7 +45,7 @@ test("rows sum to one, and rows of nothing to nothing", async () => {
   }
 });
 
-test("what is exactly zero stays exactly zero", async () => {
+test("exact zeros stay exact zeros", async () => {
   const [map] = await decodeMaps(
     makeRecord(
       SIDES,
@@ -66,7 +66,7 @@ test("what is exactly zero stays exactly zero", async () => {
   assert.ok(map.at(0, 2, 0) > 0);
 });
 
-test("the mean over heads is the mean of what the heads say", async () => {
+test("the mean over heads is the mean of their weights", async () => {
   const [map] = await decodeMaps(makeRecord(SIDES, MAPS, LAYERS));
   for (let column = 0; column < 3; column += 1) {
     const mean = (map.at(0, 4, column) + map.at(1, 4, column)) / 2;
@@ -94,23 +94,23 @@ test("the largest weight is found", async () => {
   assert.ok(Math.abs(map.largest - 0.8) < 0.01);
 });
 
-test("a record whose weights do not fit its maps is refused, a whole one is not", async () => {
-  const whole = makeRecord(SIDES, MAPS, LAYERS);
+test("a record whose weights do not fit its maps raises an error, a valid one does not", async () => {
+  const valid = makeRecord(SIDES, MAPS, LAYERS);
   const fewer = makeRecord(SIDES, MAPS, LAYERS.slice(0, 1).concat([[LAYERS[1][0].slice(1)]]));
-  const more = { ...whole, maps: whole.maps.slice(0, 1) };
+  const more = { ...valid, maps: valid.maps.slice(0, 1) };
   await assert.rejects(decodeMaps(fewer), /fewer weights/);
   await assert.rejects(decodeMaps(more), /more weights/);
-  await assert.rejects(decodeMaps({ ...whole, sides: { source: SIDES.source } }), /side/);
-  await assert.rejects(decodeMaps({ ...whole, weights: "AAAA" }), /damaged/);
-  await assert.rejects(decodeMaps({ ...whole, weights: "no base64!" }), /damaged/);
-  assert.equal((await decodeMaps(whole)).length, 2);
+  await assert.rejects(decodeMaps({ ...valid, sides: { source: SIDES.source } }), /no tokens for the map/);
+  await assert.rejects(decodeMaps({ ...valid, weights: "AAAA" }), /corrupted/);
+  await assert.rejects(decodeMaps({ ...valid, weights: "no base64!" }), /corrupted/);
+  assert.equal((await decodeMaps(valid)).length, 2);
 });
 
 test("base64 becomes bytes", () => {
   assert.deepEqual([...bytesOf("AP+A")], [0, 255, 128]);
 });
 
-test("the strongest come first, and what got nothing is left out", () => {
+test("the largest weights come first, and zeros are left out", () => {
   assert.deepEqual(
     strongest([0.1, 0, 0.6, 0.3], 3).map(({ column }) => column),
     [2, 3, 0],

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { targetIndex } from "../../src/limelight/view/web/arrow_keys.js";
 import { ALL, decodeMaps } from "../../src/limelight/view/web/decode.js";
 import { makeHost } from "../../src/limelight/view/web/host.js";
 import { groups } from "../../src/limelight/view/web/overview.js";
-import { target } from "../../src/limelight/view/web/roving.js";
 import { dataOf, fileName } from "../../src/limelight/view/web/save.js";
 import { DEFAULTS } from "../../src/limelight/view/web/state.js";
-import { shortly, verdict } from "../../src/limelight/view/web/summary.js";
+import { shortLabel, verdict } from "../../src/limelight/view/web/summary.js";
 import { even, makeRecord, oneHot } from "./records.js";
 
 test("saved data has the weights as numbers, in the order of the record", async () => {
@@ -31,37 +31,39 @@ test("saved data has the weights as numbers, in the order of the record", async 
   assert.equal(typeof record.weights, "string");
 });
 
-test("a file's name is plain", () => {
+test("file names have no special characters", () => {
   assert.equal(fileName("multi30k decoder to encoder, layer 3"), "multi30k-decoder-to-encoder-layer-3");
   assert.equal(fileName("../../etc/<passwd>"), "etc-passwd");
   assert.equal(fileName("???"), "attention");
 });
 
-test("an answer is said to be right or wrong, where that can be said", () => {
-  assert.deepEqual(verdict({ right: true, truth: "4" }), ["right", "✓ right"]);
+test("a prediction is marked correct or wrong if that is defined", () => {
+  assert.deepEqual(verdict({ right: true, truth: "4" }), ["right", "✓ correct"]);
   assert.deepEqual(verdict({ right: false, truth: "4" }), ["wrong", "✗ expected 4"]);
   assert.deepEqual(verdict({ right: null, truth: "0.25" }), ["muted", "expected 0.25"]);
 });
 
-test("a list names its examples shortly and says which are right", () => {
-  const record = { given: "x".repeat(100), answer: "a", truth: "b", right: false, sides: {}, steps: [], stepped: "" };
-  assert.equal(shortly(record, 0), `1. ${"x".repeat(47)}… ✗`);
-  assert.equal(shortly({ ...record, given: "x", truth: "a", right: true }, 1), "2. x ✓");
-  assert.equal(shortly({ ...record, given: "x", truth: null, right: null }, 1), "2. x");
+test("the list of examples has short labels and marks correct ones", () => {
+  const given = "x".repeat(100);
+  const record = { given, answer: "a", truth: "b", right: false, sides: {}, steps: [], stepped: "" };
+  assert.equal(shortLabel(record, 0), `1. ${"x".repeat(47)}… ✗`);
+  assert.equal(shortLabel({ ...record, given: "x", truth: "a", right: true }, 1), "2. x ✓");
+  assert.equal(shortLabel({ ...record, given: "x", truth: null, right: null }, 1), "2. x");
+  assert.equal(shortLabel({ ...record, given: "" }, 2), "3. image, predicted a ✗");
 });
 
-test("arrow keys go along a row and to the nearest one of the next", () => {
-  const places = [0, 1, 2].flatMap((row) =>
+test("arrow keys move along a row and to the nearest item of the next row", () => {
+  const boxes = [0, 1, 2].flatMap((row) =>
     [0, 100, 200].map((left) => ({ left: left + 10 * row, top: 100 * row })),
   );
-  assert.equal(target("ArrowRight", 0, places), 1);
-  assert.equal(target("ArrowLeft", 0, places), 8);
-  assert.equal(target("ArrowDown", 1, places), 4);
-  assert.equal(target("ArrowUp", 8, places), 5);
-  assert.equal(target("ArrowUp", 1, places), 1);
-  assert.equal(target("Home", 5, places), 0);
-  assert.equal(target("End", 5, places), 8);
-  assert.equal(target("x", 5, places), null);
+  assert.equal(targetIndex("ArrowRight", 0, boxes), 1);
+  assert.equal(targetIndex("ArrowLeft", 0, boxes), 8);
+  assert.equal(targetIndex("ArrowDown", 1, boxes), 4);
+  assert.equal(targetIndex("ArrowUp", 8, boxes), 5);
+  assert.equal(targetIndex("ArrowUp", 1, boxes), 1);
+  assert.equal(targetIndex("Home", 5, boxes), 0);
+  assert.equal(targetIndex("End", 5, boxes), 8);
+  assert.equal(targetIndex("x", 5, boxes), null);
 });
 
 async function hostOf(change) {
@@ -82,43 +84,43 @@ async function hostOf(change) {
   );
 }
 
-test("what the address asks for is chosen where it exists, else what the view begins with", async () => {
-  assert.equal((await hostOf({ map: 2 })).chosen(), 2);
-  assert.equal((await hostOf({ map: 99 })).chosen(), 0);
+test("the map and head of the URL are selected if they exist, else the defaults of the view", async () => {
+  assert.equal((await hostOf({ map: 2 })).selectedMap(), 2);
+  assert.equal((await hostOf({ map: 99 })).selectedMap(), 0);
   const isCross = ({ map }) => map.queries === "target";
-  assert.equal((await hostOf({ map: 2 })).chosen(isCross), 1);
+  assert.equal((await hostOf({ map: 2 })).selectedMap(isCross), 1);
   assert.equal(
-    (await hostOf({})).chosen(() => false),
+    (await hostOf({})).selectedMap(() => false),
     -1,
   );
-  assert.equal((await hostOf({ head: 1 })).head(0), 1);
-  assert.equal((await hostOf({ head: 5 })).head(0), ALL);
-  assert.equal((await hostOf({ head: 5 })).head(1), 0);
+  assert.equal((await hostOf({ head: 1 })).selectedHead(0), 1);
+  assert.equal((await hostOf({ head: 5 })).selectedHead(0), ALL);
+  assert.equal((await hostOf({ head: 5 })).selectedHead(1), 0);
 });
 
-test("heads stand by part, a row a layer after its mean, or the most focused first", async () => {
-  const places = (found) =>
+test("heads are grouped by part, one row per layer with its mean first, or sorted by entropy", async () => {
+  const keys = (found) =>
     found.map(({ rows }) => rows.map((row) => row.map(({ map, head }) => `${map}/${head}`)));
-  assert.deepEqual(places(groups(await hostOf({}))), [
+  assert.deepEqual(keys(groups(await hostOf({}))), [
     [
       ["0/-1", "0/0", "0/1"],
       ["2/-1", "2/0", "2/1"],
     ],
     [["1/0"]],
   ]);
-  const [encoder] = places(groups(await hostOf({ sort: "focused" })));
+  const [encoder] = keys(groups(await hostOf({ sort: "focused" })));
   assert.equal(encoder[0][0], "2/1");
   assert.equal(encoder[0].length, 4);
 });
 
-test("maps to choose from are named, and only those that fit", async () => {
+test("the options of a view are the names of the maps that fit", async () => {
   const host = await hostOf({});
   assert.deepEqual(
-    host.options().map(({ text }) => text),
+    host.mapOptions().map(({ text }) => text),
     ["encoder, layer 0", "decoder to encoder, layer 1", "encoder, layer 2"],
   );
   assert.deepEqual(
-    host.options(({ heads }) => heads === 1).map(({ value }) => value),
+    host.mapOptions(({ heads }) => heads === 1).map(({ value }) => value),
     [1],
   );
 });

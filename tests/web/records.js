@@ -1,23 +1,23 @@
-// Records as record.py writes them, from rows of weights.
+// Makes records in the format of record.py from rows of weights.
 import { deflateSync } from "node:zlib";
 import { decodeMaps } from "../../src/limelight/view/web/decode.js";
 
 const STEPS = 255;
 
-// layers: of each map [head][row][column]
+// layers: for each map [head][row][column]
 export function pack(layers) {
   const parts = [];
   for (const layer of layers) {
     const rows = layer.flat();
     const steps = Buffer.alloc(4 * rows.length);
     rows.forEach((row, i) => steps.writeFloatLE(Math.max(...row) / STEPS, 4 * i));
-    const counts = rows.map((row) => counted(row, Math.fround(Math.max(...row) / STEPS)));
+    const counts = rows.map((row) => quantise(row, Math.fround(Math.max(...row) / STEPS)));
     parts.push(steps, Buffer.from(counts.flat()));
   }
   return deflateSync(Buffer.concat(parts)).toString("base64");
 }
 
-function counted(row, step) {
+function quantise(row, step) {
   let sum = 0;
   let last = 0;
   return row.map((weight) => {
@@ -28,6 +28,7 @@ function counted(row, step) {
   });
 }
 
+// maps: [queries, keys, heads, part]
 export function makeRecord(sides, maps, layers, more = {}) {
   const all = maps.map(([queries, keys, heads, part = "encoder"], layer) => ({
     name: `blocks.${layer}`,
@@ -37,9 +38,9 @@ export function makeRecord(sides, maps, layers, more = {}) {
     queries,
     keys,
   }));
-  const usual = { version: 1, name: "trial", given: "g", answer: "a", probability: 0.5 };
+  const defaults = { version: 1, name: "trial", given: "g", answer: "a", probability: 0.5 };
   const rest = { truth: null, right: null, candidates: [], steps: [], stepped: "", image: null };
-  return { ...usual, sides, maps: all, weights: pack(layers), ...rest, ...more };
+  return { ...defaults, sides, maps: all, weights: pack(layers), ...rest, ...more };
 }
 
 export async function weightsOf(rows, queries = "source", keys = queries) {
@@ -49,13 +50,14 @@ export async function weightsOf(rows, queries = "source", keys = queries) {
   return weights;
 }
 
-// A row a query: all weight where `column` says, none where that is beside the map.
+// One row per query with all its weight at `column(row)`; no weight if that is outside the map.
 export function oneHot(rows, columns, column) {
   return Array.from({ length: rows }, (_, row) =>
     Array.from({ length: columns }, (_, i) => Number(i === column(row))),
   );
 }
 
+// Uniform weights.
 export function even(rows, columns) {
   return Array.from({ length: rows }, () => Array(columns).fill(1 / columns));
 }

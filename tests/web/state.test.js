@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DEFAULTS, decodeState, encodeState } from "../../src/limelight/view/web/state.js";
 
-test("a state comes back as it was", () => {
+test("a state is decoded as it was encoded", () => {
   const state = {
     view: "flow",
     record: 3,
@@ -17,14 +17,14 @@ test("a state comes back as it was", () => {
   assert.deepEqual(decodeState(`#${encodeState(state)}`), state);
 });
 
-test("what is usual needs no words", () => {
+test("defaults are left out of the URL", () => {
   assert.equal(encodeState(DEFAULTS), "");
   assert.equal(encodeState({ ...DEFAULTS, step: 2 }), "step=2");
   assert.deepEqual(decodeState(""), { ...DEFAULTS });
 });
 
-test("garbage gives the defaults", () => {
-  const garbage = [
+test("invalid values give the defaults", () => {
+  const invalid = [
     "#",
     "###",
     "%",
@@ -35,7 +35,7 @@ test("garbage gives the defaults", () => {
     "view=__proto__",
     "sort=constructor",
   ];
-  garbage.push(
+  invalid.push(
     "record=-1",
     "record=1e3",
     "record=0x10",
@@ -47,7 +47,7 @@ test("garbage gives the defaults", () => {
     "step=-3",
     "step=Infinity",
   );
-  garbage.push(
+  invalid.push(
     "off=,",
     "off=1,,2",
     "off=a",
@@ -58,14 +58,14 @@ test("garbage gives the defaults", () => {
     null,
     undefined,
   );
-  for (const hash of garbage) assert.deepEqual(decodeState(hash), { ...DEFAULTS }, String(hash).slice(0, 30));
+  for (const hash of invalid) assert.deepEqual(decodeState(hash), { ...DEFAULTS }, String(hash).slice(0, 30));
 });
 
-test("one bad part does not spoil the others", () => {
+test("one invalid part does not affect the others", () => {
   assert.deepEqual(decodeState("#view=flow&map=oops&off=2,1,2"), { ...DEFAULTS, view: "flow", off: [1, 2] });
 });
 
-test("ten thousand random addresses never throw and never leave the allowed", () => {
+test("ten thousand random URLs never throw and give allowed values only", () => {
   let seed = 17;
   const next = (limit) => {
     seed = (seed * 1103515245 + 12345) % 2147483648;

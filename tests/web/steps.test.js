@@ -5,9 +5,9 @@ import {
   clampStep,
   isStepped,
   isTranslation,
+  outputAt,
   stepBy,
-  stepMap,
-  writtenAt,
+  isStepMap,
 } from "../../src/limelight/view/web/steps.js";
 
 const likely = (...texts) => texts.map((text, i) => ({ text, probability: 0.5 / (i + 1) }));
@@ -18,7 +18,7 @@ const TRANSLATION = {
 };
 const LABELS = { sides: { source: ["1", "2"] }, steps: [likely("2", "9"), likely("1")], stepped: "source" };
 
-test("only an answer with a step for each token is stepped through", () => {
+test("the step view needs one step for each token", () => {
   assert.ok(isStepped(TRANSLATION) && isTranslation(TRANSLATION));
   assert.ok(isStepped(LABELS) && !isTranslation(LABELS));
   assert.ok(!isStepped({ ...TRANSLATION, steps: TRANSLATION.steps.slice(1) }));
@@ -26,14 +26,14 @@ test("only an answer with a step for each token is stepped through", () => {
   assert.ok(!isStepped({ sides: { target: [] }, steps: [], stepped: "target" }));
 });
 
-test("steps stay within the answer", () => {
+test("steps stay within the output", () => {
   assert.deepEqual(
     [-4, 0, 2, 3, 99, NaN, 1.5].map((step) => clampStep(step, 3)),
     [0, 0, 2, 2, 2, 0, 0],
   );
 });
 
-test("keys go back, on, to the beginning and to the end; others do nothing", () => {
+test("keys move back, forward, to the start and to the end; other keys do nothing", () => {
   assert.equal(stepBy("ArrowRight", 1, 3), 2);
   assert.equal(stepBy("ArrowRight", 2, 3), 2);
   assert.equal(stepBy("ArrowLeft", 0, 3), 0);
@@ -42,13 +42,13 @@ test("keys go back, on, to the beginning and to the end; others do nothing", () 
   assert.equal(stepBy("a", 1, 3), null);
 });
 
-test("what is written grows by one token a step", () => {
-  assert.deepEqual(writtenAt(TRANSLATION, 0), { before: [], now: "Ein", after: ["·igt", "[end]"] });
-  assert.deepEqual(writtenAt(TRANSLATION, 2), { before: ["Ein", "·igt"], now: "[end]", after: [] });
-  assert.deepEqual(writtenAt(LABELS, 1), { before: ["2"], now: "1", after: [] });
+test("the output is split at the current step", () => {
+  assert.deepEqual(outputAt(TRANSLATION, 0), { before: [], current: "Ein", after: ["·igt", "[end]"] });
+  assert.deepEqual(outputAt(TRANSLATION, 2), { before: ["Ein", "·igt"], current: "[end]", after: [] });
+  assert.deepEqual(outputAt(LABELS, 1), { before: ["2"], current: "1", after: [] });
 });
 
-test("candidates are written as the answer is", () => {
+test("candidates are displayed like the output", () => {
   assert.deepEqual(
     candidatesAt(TRANSLATION, 1).map(({ text }) => text),
     ["·igt", "und"],
@@ -59,10 +59,10 @@ test("candidates are written as the answer is", () => {
   );
 });
 
-test("a translation is shown by what it looks at in its source", () => {
-  const fits = stepMap(TRANSLATION);
+test("a translation shows its attention over the source only", () => {
+  const fits = isStepMap(TRANSLATION);
   assert.ok(fits({ map: { queries: "target", keys: "source" } }));
   assert.ok(!fits({ map: { queries: "target", keys: "written" } }));
   assert.ok(!fits({ map: { queries: "source", keys: "source" } }));
-  assert.ok(stepMap(LABELS)({ map: { queries: "source", keys: "source" } }));
+  assert.ok(isStepMap(LABELS)({ map: { queries: "source", keys: "source" } }));
 });

@@ -1,20 +1,29 @@
-"""How attention is seen."""
+"""Attention weights: captured, recorded, drawn and served."""
 
-from limelight.view.capture import watch
+from limelight.view.capture import Attention, Capture, capture, watch
 from limelight.view.plots.attention import draw_attention, draw_curves
-from limelight.view.plots.images import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout
+from limelight.view.plots.images import (
+    draw_confusion,
+    draw_image_grid,
+    draw_patch_attention,
+    draw_position_similarity,
+    rollout,
+)
 from limelight.view.plots.masks_and_positions import darken, draw_mask, draw_positions
 
 __all__ = [
+    "Attention",
+    "Capture",
+    "capture",
     "darken",
     "draw_attention",
     "draw_confusion",
     "draw_curves",
-    "draw_looks",
+    "draw_image_grid",
     "draw_mask",
+    "draw_patch_attention",
+    "draw_position_similarity",
     "draw_positions",
-    "draw_sheet",
-    "draw_similarities",
     "rollout",
     "watch",
 ]

@@ -1,76 +1,130 @@
-"""What a model said of one input and what it looked at: small enough to stand in a page."""
+"""A record of one input: the answer of a model and all of its attention maps, small enough for a page."""
 
 import base64
+import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
+from PIL import Image
+from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
+from limelight.view.capture import Attention
 
-STEPS = 255  # of a byte, from nothing to the largest weight of a row
+STEPS = 255  # of a byte, from zero to the largest weight of a row
+MOST_CANDIDATES = 5  # per position
 
 
 class AttentionMap(Config):
-    """Which side looks at which; the weights of all maps stand one after the other in the record."""
+    """One attention module; the weights of all maps are concatenated in the record."""
 
-    name: str  # of the attention in the model
-    part: str  # where that is, in words: encoder, decoder, decoder to encoder, pooling
-    layer: int
-    heads: int
-    queries: str  # the side whose tokens look
-    keys: str  # the side that is looked at
+    name: str = Field(description="the attention module in the model")
+    part: str = Field(description="where it is: encoder, decoder, decoder to encoder, pooling")
+    layer: int = Field(description="its number within the part, from 0")
+    heads: int = Field(description="its number of heads")
+    queries: str = Field(description="the side of the record whose tokens are the queries")
+    keys: str = Field(description="the side of the record whose tokens are the keys")
 
 
 class Candidate(Config):
-    text: str
-    probability: float
+    """A possible answer, or a possible token, with its probability."""
+
+    text: str = Field(description="the answer or token")
+    probability: float = Field(description="its probability")
 
 
 class Picture(Config):
-    """An image as a PNG in base64, and its patches: rows × columns tokens, after so many others."""
+    """An image and its grid of patches."""
 
-    png: str
-    rows: int
-    columns: int
-    first: int
+    png: str = Field(description="the image as a PNG file in base64")
+    rows: int = Field(description="rows of patches")
+    columns: int = Field(description="columns of patches")
+    first: int = Field(description="number of tokens before the first patch")
+
+    @staticmethod
+    def of(pixels: Tensor, patch: int, first: int) -> "Picture":
+        """(C, Y, X) of bytes, in patches of `patch` × `patch` pixels after `first` other tokens"""
+        stream = io.BytesIO()
+        Image.fromarray(pixels.permute(1, 2, 0).squeeze(-1).cpu().numpy()).save(stream, "png")
+        png = base64.b64encode(stream.getvalue()).decode()
+        rows, columns = (size // patch for size in pixels.shape[1:])
+        return Picture(png=png, rows=rows, columns=columns, first=first)
+
+    @property
+    def pixels(self) -> Tensor:
+        """-> (C, Y, X)"""
+        array = np.array(Image.open(io.BytesIO(base64.b64decode(self.png))))
+        return torch.from_numpy(array if array.ndim == 3 else array[..., None]).permute(2, 0, 1)
 
 
 class Record(Config):
-    """One input, one answer, every map. As JSON it is what pages read; `version` changes when that does."""
+    """One input, its answer, and every attention map. Pages read it as JSON."""
 
-    version: Literal[1] = 1
-    name: str  # of the experiment
-    given: str
-    answer: str
-    probability: float | None = None
-    truth: str | None = None  # what would have been right, where that is known
-    right: bool | None = None  # whether the answer is, where that can be said
-    sides: dict[str, tuple[str, ...]]  # tokens, by the name of what they are
-    maps: tuple[AttentionMap, ...]
-    weights: str  # `pack` of all maps
-    candidates: tuple[Candidate, ...] = ()  # other answers: classes, or what beams have found
-    steps: tuple[tuple[Candidate, ...], ...] = ()  # for each token of `stepped`: what else might stand there
-    stepped: str = ""  # the side that was answered token by token
-    image: Picture | None = None
+    version: Literal[1] = Field(1, description="version of this format")
+    name: str = Field("", description="name of the experiment")
+    given: str = Field(description="the input")
+    answer: str = Field(description="the prediction")
+    probability: float | None = Field(None, description="probability of the prediction; none for a number")
+    truth: str | None = Field(None, description="the correct answer, where it is known")
+    right: bool | None = Field(None, description="whether the prediction is correct, where that can be told")
+    sides: dict[str, tuple[str, ...]] = Field(description="tokens by side: source, target, ...")
+    maps: tuple[AttentionMap, ...] = Field(description="the attention maps")
+    weights: str = Field(description="the weights of all maps, packed by `pack`")
+    candidates: tuple[Candidate, ...] = Field((), description="other answers: classes, or beams")
+    steps: tuple[tuple[Candidate, ...], ...] = Field((), description="candidates per token of `stepped`")
+    stepped: str = Field("", description="the side that was predicted token by token")
+    image: Picture | None = Field(None, description="the input, where it is an image")
 
     def layers(self) -> list[Tensor]:
-        """-> (H, T, S) of each map, as a page shows it"""
+        """-> (H, T, S) per map"""
         return unpack(
             self.weights,
             [(one.heads, len(self.sides[one.queries]), len(self.sides[one.keys])) for one in self.maps],
         )
 
 
-def pack(layers: Sequence[Tensor]) -> str:
-    """(H, T, S) of each map -> base64
+def attention_maps(
+    attentions: Sequence[Attention], place: Callable[[Attention], tuple[str, str, str]]
+) -> tuple[tuple[AttentionMap, ...], str]:
+    """The maps of one input and their packed weights, as a `Record` has them.
 
-    Of every row a step (float32), a 255th of its largest weight, and its weights in steps (bytes); first the
-    steps of a map's rows, then the bytes; all maps together compressed by zlib. No weight is off by more than
-    a step, no row's sum by more than half of one: what rounding takes from a weight its neighbours get.
+    `place` gives the part of the model that an attention is in, the side of its queries and that of its keys.
+    """
+    maps, counts = list[AttentionMap](), dict[str, int]()
+    for attention in attentions:
+        part, queries, keys = place(attention)
+        layer = counts[part] = counts.get(part, -1) + 1
+        heads = attention.weights.shape[1]
+        maps.append(
+            AttentionMap(name=attention.name, part=part, layer=layer, heads=heads, queries=queries, keys=keys)
+        )
+    return tuple(maps), pack([attention.weights[0] for attention in attentions])
+
+
+def place_in_encoder(attention: Attention) -> tuple[str, str, str]:
+    """The place of an attention in a model that is one encoder, with or without attention pooling."""
+    if attention.role == "pooling":
+        return "pooling", "question", "source"
+    return "encoder", "source", "source"
+
+
+def most_likely(probabilities: Tensor, name: Callable[[int], str]) -> tuple[Candidate, ...]:
+    """(L) -> the most likely candidates, the best first"""
+    best = probabilities.topk(min(MOST_CANDIDATES, len(probabilities)))
+    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple(Candidate(text=name(number), probability=value) for number, value in found)
+
+
+def pack(layers: Sequence[Tensor]) -> str:
+    """(H, T, S) per map -> base64
+
+    Each row is stored as a step (float32), a 255th of its largest weight, and its weights in steps (bytes):
+    first the steps of all rows of a map, then the bytes. All maps together are compressed by zlib. The error
+    is at most one step per weight and half a step per row sum: rounding errors are passed on along the row.
     """
     parts: list[bytes] = []
     for weights_HTS in layers:
@@ -83,7 +137,7 @@ def pack(layers: Sequence[Tensor]) -> str:
 
 
 def unpack(packed: str, shapes: Sequence[tuple[int, int, int]]) -> list[Tensor]:
-    """base64 -> (H, T, S) of each map"""
+    """base64 -> (H, T, S) per map"""
     whole, at, layers = zlib.decompress(base64.b64decode(packed)), 0, []
     for heads, rows, columns in shapes:
         step = np.frombuffer(whole, "<f4", heads * rows, at).reshape(heads, rows, 1)

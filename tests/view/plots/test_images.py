@@ -1,15 +1,21 @@
-"""Pictures of images: what is drawn is what was given."""
+"""Figures of image models."""
 
 import numpy as np
 import pytest
 import torch
 
 from limelight.errors import WrongInput
-from limelight.view import draw_confusion, draw_looks, draw_sheet, draw_similarities, rollout
+from limelight.view import (
+    draw_confusion,
+    draw_image_grid,
+    draw_patch_attention,
+    draw_position_similarity,
+    rollout,
+)
 
 
-def test_rollout_follows_attention_through_the_layers() -> None:
-    """Two items: the second layer's first item looks at the second alone, the first layer's at themselves."""
+def test_rollout_multiplies_the_layers_in_order() -> None:
+    """Two tokens: in layer `cross` both attend to the second; in layer `stay` each attends to itself."""
     stay = torch.eye(2).expand(3, 2, 2)
     cross = torch.tensor([[0.0, 1.0], [0.0, 1.0]]).expand(3, 2, 2)
     assert rollout([stay, cross]).tolist() == [[0.5, 0.5], [0.0, 1.0]]
@@ -21,37 +27,37 @@ def test_rollout_follows_attention_through_the_layers() -> None:
     torch.testing.assert_close(rollout(layers[:2]), second @ first / 4)
 
 
-def test_rollout_of_nothing_is_refused() -> None:
+def test_rollout_of_no_layers_raises_an_error() -> None:
     with pytest.raises(WrongInput, match="layers is empty"):
         rollout([])
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("heads", [1, 5])
-def test_each_map_lies_over_the_image(channels: int, heads: int) -> None:
+def test_each_map_is_drawn_over_the_image(channels: int, heads: int) -> None:
     image = torch.randint(256, (channels, 8, 12), dtype=torch.uint8)
-    layers, whole = torch.rand(3, heads, 2, 3), torch.rand(2, 3)
-    figure = draw_looks(image, layers, whole, title="what is seen")
+    layers, rollout_map = torch.rand(3, heads, 2, 3), torch.rand(2, 3)
+    figure = draw_patch_attention(image, layers, rollout_map, title="attention")
     first, *drawn = [axes for axes in figure.axes if axes.images]
     names = [f"layer {layer}, head {head}" for layer in range(3) for head in range(heads)]
-    assert [axes.get_title() for axes in drawn] == ["rollout of all", *names]
+    assert [axes.get_title() for axes in drawn] == ["rollout", *names]
     pixels = image.permute(1, 2, 0).numpy()
     np.testing.assert_array_equal(first.images[0].get_array(), pixels[..., 0] if channels == 1 else pixels)
-    for axes, map_yx in zip(drawn, [whole, *layers.flatten(0, 1)], strict=True):
-        under, over = axes.images
-        np.testing.assert_array_equal(under.get_array(), first.images[0].get_array())
-        np.testing.assert_array_equal(over.get_array(), map_yx.numpy())
-        assert over.get_extent() == [-0.5, 11.5, 7.5, -0.5]
+    for axes, map_yx in zip(drawn, [rollout_map, *layers.flatten(0, 1)], strict=True):
+        background, overlay = axes.images
+        np.testing.assert_array_equal(background.get_array(), first.images[0].get_array())
+        np.testing.assert_array_equal(overlay.get_array(), map_yx.numpy())
+        assert overlay.get_extent() == [-0.5, 11.5, 7.5, -0.5]
 
 
-def test_a_sheet_frames_what_was_wrong_in_another_colour() -> None:
+def test_wrong_predictions_are_framed_in_another_colour() -> None:
     images = torch.randint(256, (11, 3, 4, 4), dtype=torch.uint8)
-    right = [i % 3 > 0 for i in range(11)]
-    figure = draw_sheet(images, [f"number {i}" for i in range(11)], right)
+    correct = [i % 3 > 0 for i in range(11)]
+    figure = draw_image_grid(images, [f"number {i}" for i in range(11)], correct)
     drawn = [axes for axes in figure.axes if axes.images]
     colours = [axes.spines["top"].get_edgecolor() for axes in drawn]
     assert len(set(colours)) == 2
-    assert [colour == colours[1] for colour in colours] == right
+    assert [colour == colours[1] for colour in colours] == correct
 
 
 def test_the_confusion_matrix_shows_counts_and_shares() -> None:
@@ -59,19 +65,20 @@ def test_the_confusion_matrix_shows_counts_and_shares() -> None:
     axes = draw_confusion(counts, ["cat", "dog"]).axes[0]
     assert [text.get_text() for text in axes.texts] == ["8", "2", "1", "3"]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.8, 0.2], [0.25, 0.75]])
-    assert axes.get_ylabel() == "what it is"
+    assert axes.get_ylabel() == "true class"
+    assert axes.get_xlabel() == "predicted class"
 
 
-def test_similarities_are_cosines_of_position_vectors() -> None:
+def test_position_similarity_is_the_cosine_of_the_vectors() -> None:
     vectors = torch.randn(6, 5)
-    fine = draw_similarities(torch.randn(33 * 20, 5), 33, 20)
+    fine = draw_position_similarity(torch.randn(33 * 20, 5), 33, 20)
     assert len(fine.axes) == 11 * 7 + 1
-    figure = draw_similarities(vectors, 2, 3)
+    figure = draw_position_similarity(vectors, 2, 3)
     maps = [axes.images[0].get_array() for axes in figure.axes if axes.images][:6]
     expected = torch.nn.functional.cosine_similarity(vectors[4:5], vectors).view(2, 3)
     np.testing.assert_allclose(maps[4], expected.numpy(), rtol=1e-5)
 
 
-def test_maps_of_another_shape_are_refused() -> None:
-    with pytest.raises(WrongInput, match=r"layers is of shape \(3, 2, 2\) with a whole of \(2, 2\)"):
-        draw_looks(torch.zeros(1, 4, 4, dtype=torch.uint8), torch.rand(3, 2, 2), torch.rand(2, 2))
+def test_maps_of_a_wrong_shape_raise_an_error() -> None:
+    with pytest.raises(WrongInput, match=r"layers is of shape \(3, 2, 2\) with a rollout of \(2, 2\)"):
+        draw_patch_attention(torch.zeros(1, 4, 4, dtype=torch.uint8), torch.rand(3, 2, 2), torch.rand(2, 2))

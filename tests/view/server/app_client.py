@@ -1,4 +1,4 @@
-"""What the tests of the server share: a real, tiny model to ask, and a client without a network."""
+"""Shared by the tests of the server: a real, tiny model, and a client that needs no network."""
 
 import asyncio
 import json
@@ -15,60 +15,64 @@ from starlette.applications import Starlette
 from support import HIDDEN, D, H
 from torch import nn
 
-from limelight.data.images.decode import read_picture
+from limelight.data.images.decode import read_image
 from limelight.errors import WrongInput
-from limelight.nn import Encoder
+from limelight.nn import BlockConfig, Encoder
 from limelight.view import watch
 from limelight.view.record import AttentionMap, Record, pack
 from limelight.view.server.app import About
-from limelight.view.server.queue import Given
+from limelight.view.server.queue import Input
 
 PORT = 8011
 TEXT = About(name="letters", kind="text", sample="abc", longest=23, examples=("abc", "cab"))
 IMAGE = About(name="pixels", kind="image", sample="an image file", longest=1)
 JSON = (b"content-type", b"application/json")
 HOST = (b"host", b"127.0.0.1")
-SIDE = 3  # of what an image is shrunk to: each pixel is a token
+IMAGE_SIZE = 3  # images are resized to 3 × 3 pixels; each pixel is a token
 ATTENTION = "blocks.0.self_attention.weights"
 
 
-class TinyLook:
-    """A Transformer of one layer, the same in every process; an input alone is an input among others."""
+class TinyModel:
+    """A Transformer with one layer and the same weights in every process; each input is computed alone."""
 
     def __init__(self) -> None:
         torch.manual_seed(7)
-        self.embedding, self.encoder = nn.Embedding(256, D), Encoder(1, D, H, HIDDEN).eval()
+        self.embedding, self.encoder = nn.Embedding(256, D), Encoder(1, BlockConfig(D, H, HIDDEN)).eval()
 
-    def __call__(self, several: Sequence[Given]) -> list[Record | WrongInput]:
-        return [self.look(given) for given in several]
+    def __call__(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        return [self.record(given) for given in inputs]
 
-    def look(self, given: Given) -> Record | WrongInput:
+    def record(self, given: Input) -> Record | WrongInput:
         try:
             values = self.values(given)
-        except WrongInput as refusal:
-            return refusal
-        with torch.inference_mode(), watch(self.encoder) as seen:
+        except WrongInput as error:
+            return error
+        with torch.inference_mode(), watch(self.encoder) as captured:
             output = self.encoder(self.embedding(torch.tensor([values])))
-        one = AttentionMap(name=ATTENTION, part="encoder", layer=0, heads=H, queries="input", keys="input")
+        attention = AttentionMap(
+            name=ATTENTION, part="encoder", layer=0, heads=H, queries="input", keys="input"
+        )
         return Record(
             name="tiny",
             given=given if isinstance(given, str) else "an image",
             answer=f"{output.sum():.5f}",
             sides={"input": tuple(map(str, values))},
-            maps=(one,),
-            weights=pack([seen[ATTENTION][0][0]]),
+            maps=(attention,),
+            weights=pack([captured[ATTENTION][0][0]]),
         )
 
-    def values(self, given: Given) -> list[int]:
+    def values(self, given: Input) -> list[int]:
         if isinstance(given, bytes):
-            return read_picture(given, (SIDE, SIDE), 1).flatten().tolist()
+            return read_image(given, (IMAGE_SIZE, IMAGE_SIZE), 1).flatten().tolist()
         if not 0 < len(given) <= TEXT.longest:
             raise WrongInput(f"the input has {len(given)} letters; allowed: 1 to {TEXT.longest}")
         return [ord(letter) % 256 for letter in given]
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
+    """The response to one request."""
+
     status: int
     headers: dict[str, str]
     body: bytes
@@ -79,7 +83,7 @@ class Answer:
 
 
 class Client:
-    """Sends the application what uvicorn would send it."""
+    """Calls the application as uvicorn would call it."""
 
     def __init__(self, app: Starlette) -> None:
         self._app = app
@@ -90,8 +94,8 @@ class Client:
         target: str,
         body: bytes | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (HOST,),
-    ) -> Answer:
-        """Without a body, it is never complete."""
+    ) -> HttpResponse:
+        """Send a request; if `body` is None, its body never arrives."""
         messages: list[dict[str, Any]] = []
         to_send = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -103,15 +107,15 @@ class Client:
 
         await self._app(scope(method, target, headers), receive, send)
         start, *rest = messages
-        carried = {name.decode(): value.decode() for name, value in start["headers"]}
-        assert len(carried) == len(start["headers"]), "a header is there twice"
-        return Answer(start["status"], carried, b"".join(message.get("body", b"") for message in rest))
+        received = {name.decode(): value.decode() for name, value in start["headers"]}
+        assert len(received) == len(start["headers"]), "duplicate header"
+        return HttpResponse(start["status"], received, b"".join(message.get("body", b"") for message in rest))
 
-    async def get(self, target: str) -> Answer:
+    async def get(self, target: str) -> HttpResponse:
         return await self.send("GET", target, b"")
 
-    async def ask(self, given: str) -> Answer:
-        return await self.send("POST", "/api/look", json.dumps({"given": given}).encode(), (HOST, JSON))
+    async def predict(self, given: str) -> HttpResponse:
+        return await self.send("POST", "/api/record", json.dumps({"given": given}).encode(), (HOST, JSON))
 
 
 def scope(method: str, target: str, headers: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
@@ -132,53 +136,56 @@ def scope(method: str, target: str, headers: Sequence[tuple[bytes, bytes]]) -> d
     }
 
 
-Talk = Callable[[Client], Coroutine[Any, Any, Any]]
+Scenario = Callable[[Client], Coroutine[Any, Any, Any]]
 
 
 @asynccontextmanager
 async def started(app: Starlette) -> AsyncIterator[Client]:
+    """Run the startup and shutdown of the application around a client."""
     async with app.router.lifespan_context(app):
         yield Client(app)
 
 
-def talk(app: Starlette, conversation: Talk) -> Any:
-    async def whole() -> Any:
+def run_client(app: Starlette, scenario: Scenario) -> Any:
+    """Run the scenario with a client of the application, and return its result."""
+
+    async def run() -> Any:
         async with started(app) as client:
-            return await conversation(client)
+            return await scenario(client)
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
-class GatedLook(TinyLook):
-    """Waits at a gate, and keeps what it was given together."""
+class GatedModel(TinyModel):
+    """Waits until its gate is opened, and keeps its batches."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.seen = threading.Event(), []
+        self.gate, self.batches = threading.Event(), []
 
-    def __call__(self, several: Sequence[Given]) -> list[Record | WrongInput]:
-        self.seen.append(list(several))
+    def __call__(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        self.batches.append(list(inputs))
         assert self.gate.wait(10)
-        return super().__call__(several)
+        return super().__call__(inputs)
 
 
-class FrailLook(TinyLook):
-    """Fails on one word, and with it on all that came together."""
+class FailingModel(TinyModel):
+    """Fails on the input "poison", and so on the whole batch that contains it."""
 
-    def look(self, given: Given) -> Record | WrongInput:
+    def record(self, given: Input) -> Record | WrongInput:
         if given == "poison":
             raise KeyError("a\nbug")
-        return super().look(given)
+        return super().record(given)
 
 
-async def until(happened: Callable[[], object]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 5
-    while not happened():
+    while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0.002)
 
 
-async def until_waiting(client: Client, count: int) -> None:
+async def wait_for_queue(client: Client, count: int) -> None:
     end = time.monotonic() + 10
     while (await client.get("/api/health")).json != {"status": "ok", "waiting": count}:
         assert time.monotonic() < end

@@ -1,9 +1,9 @@
-"""Run as a program: imports torch once, then forks servers, as lines of JSON on stdin ask for them.
+"""A program that imports torch once and then forks servers. Its commands are lines of JSON on stdin:
 
-    {"kind": "text", "log": FILE, ...}   prints the process and the address of a new server
-    {"wait": PROCESS}                    prints its exit code, when it has ended
+    {"kind": "text", "log": FILE, ...}   starts a server; prints its process id and its address
+    {"wait": PROCESS}                    waits for the end of a server; prints its exit code
 
-A process of its own, because a process with threads must not fork.
+It is a separate process because a process with threads must not fork.
 """
 
 import io
@@ -18,83 +18,84 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from app_client import IMAGE, TEXT, TinyLook
+from app_client import IMAGE, TEXT, TinyModel
 from PIL import Image
 from starlette.types import ASGIApp
 
 from limelight.errors import WrongInput
 from limelight.view.record import Record
 from limelight.view.server import app, connection
-from limelight.view.server.queue import Given, Limits, Line, Place
+from limelight.view.server.queue import Input, Limits, RequestQueue, Slot
 
 
-class SlowLook(TinyLook):
-    """Takes its time, and says more than it must."""
+class SlowModel(TinyModel):
+    """Sleeps for `seconds` per batch, and adds `size` characters to each record."""
 
     def __init__(self, seconds: float = 0, size: int = 0) -> None:
         super().__init__()
         self.seconds, self.size = seconds, size
 
-    def __call__(self, several: Sequence[Given]) -> list[Record | WrongInput]:
+    def __call__(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
         time.sleep(self.seconds)
-        return super().__call__(several)
+        return super().__call__(inputs)
 
-    def look(self, given: Given) -> Record | WrongInput:
-        found = super().look(given)
-        if self.size and isinstance(found, Record):
-            return found.model_copy(update={"truth": "x" * self.size})
-        return found
-
-
-class SwappingLook(SlowLook):
-    """The broken variant: answers that came together are handed to each other's owners."""
-
-    def __call__(self, several: Sequence[Given]) -> list[Record | WrongInput]:
-        return super().__call__(several)[::-1]
+    def record(self, given: Input) -> Record | WrongInput:
+        result = super().record(given)
+        if self.size and isinstance(result, Record):
+            return result.model_copy(update={"truth": "x" * self.size})
+        return result
 
 
-class TrustingLook(SlowLook):
-    """The broken variant: decodes whatever an image file says it is."""
+class SwappingModel(SlowModel):
+    """A broken variant: returns the results of a batch in the wrong order."""
 
-    def values(self, given: Given) -> list[int]:
+    def __call__(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        return super().__call__(inputs)[::-1]
+
+
+class UncheckedModel(SlowModel):
+    """A broken variant: decodes images of any size."""
+
+    def values(self, given: Input) -> list[int]:
         Image.MAX_IMAGE_PIXELS = None
         return list(Image.open(io.BytesIO(given)).convert("L").resize((3, 3)).tobytes())
 
 
-class BlockingLine(Line):
-    """The broken variant: looks where all requests are answered, so that they wait for it."""
+class BlockingQueue(RequestQueue):
+    """A broken variant: computes in the event loop, so that all other requests have to wait."""
 
-    async def ask(self, place: Place, given: Given) -> Record:
-        return self._look([given])[0]
+    async def compute(self, slot: Slot) -> Record:
+        return self._make_records([slot.input])[0]
 
 
 def unguarded(app: ASGIApp) -> ASGIApp:
-    """The broken variant: whoever asks is answered."""
+    """A broken variant: accepts every request."""
     return app
 
 
-LOOKS = {"swapping": SwappingLook, "trusting": TrustingLook}
+BROKEN_MODELS = {"swapping": SwappingModel, "unchecked": UncheckedModel}
 
 
-def serve_as(wanted: dict[str, Any]) -> None:
-    log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def serve(options: dict[str, Any]) -> None:
+    log = os.open(options["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, sys.stderr.fileno())
-    for name, value in wanted.get("constants", {}).items():
+    for name, value in options.get("constants", {}).items():
         setattr(connection, name, value)
-    if wanted.get("broken") == "unguarded":
+    if options.get("broken") == "unguarded":
         app.Guard = unguarded
-    if wanted.get("broken") == "blocking":
-        app.Line = BlockingLine
-    look = LOOKS.get(wanted.get("broken", ""), SlowLook)(wanted.get("seconds", 0), wanted.get("size", 0))
+    if options.get("broken") == "blocking":
+        app.RequestQueue = BlockingQueue
+    model_class = BROKEN_MODELS.get(options.get("broken", ""), SlowModel)
+    model = model_class(options.get("seconds", 0), options.get("size", 0))
     print(os.getpid(), end=" ", flush=True)
-    about = IMAGE if wanted["kind"] == "image" else TEXT
-    app.serve(look, about, wanted.get("port", 0), Limits(**wanted.get("limits", {})))
+    about = IMAGE if options["kind"] == "image" else TEXT
+    app.serve(model, about, options.get("port", 0), Limits(**options.get("limits", {})))
 
 
 for line in sys.stdin:
-    wanted = json.loads(line)
-    if "wait" in wanted:
-        print(os.waitstatus_to_exitcode(os.waitpid(wanted["wait"], 0)[1]), flush=True)
+    command = json.loads(line)
+    if "wait" in command:
+        print(os.waitstatus_to_exitcode(os.waitpid(command["wait"], 0)[1]), flush=True)
     elif not os.fork():
-        serve_as(wanted)
+        serve(command)
         break

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and a client that may send them any bytes."""
+"""Servers in processes of their own, and a client that can send arbitrary bytes."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app_client import Answer
+from app_client import HttpResponse
 
 SERVERS = Path(__file__).parent / "forked_servers.py"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -20,6 +20,8 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Server:
+    """A running server: its process id, port and log file."""
+
     process: int
     port: int
     log: Path
@@ -27,32 +29,32 @@ class Server:
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
-    def exchange(self, request: bytes) -> Answer:
-        """One request on a connection of its own."""
+    def exchange(self, request: bytes) -> HttpResponse:
+        """Send one request on a new connection, and return the response."""
         with self.connect() as connection:
-            with contextlib.suppress(ConnectionError):  # a refusal may come before all is sent
+            with contextlib.suppress(ConnectionError):  # the server may refuse before everything is sent
                 connection.sendall(request)
-            return read_answer(connection)
+            return read_response(connection)
 
-    def ask(self, given: str) -> Answer:
+    def predict(self, given: str) -> HttpResponse:
         return self.exchange(post(self.port, json.dumps({"given": given}).encode()))
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> HttpResponse:
         return self.exchange(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode())
 
     def memory(self) -> int:
-        """The most bytes that it has had so far."""
+        """Return the peak memory of the process in bytes."""
         status = Path(f"/proc/{self.process}/status").read_text()
         return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
     def sockets(self) -> int:
-        """How many it has open."""
+        """Return the number of open sockets."""
         links = [os.readlink(link) for link in Path(f"/proc/{self.process}/fd").iterdir()]
         return sum(link.startswith("socket:") for link in links)
 
 
 class Servers:
-    """Starts servers; ends those that a test leaves."""
+    """Starts servers, and stops those that a test leaves running."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,14 +67,14 @@ class Servers:
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
 
-    def start(self, kind: str = "text", **wanted: Any) -> Server:
+    def start(self, kind: str = "text", **options: Any) -> Server:
         log = self._folder / f"{random.randrange(10**9)}.log"
-        process, address = self._request({"kind": kind, "log": str(log), **wanted}).split()
+        process, address = self._request({"kind": kind, "log": str(log), **options}).split()
         self._running.append(int(process))
         return Server(int(process), int(address.rstrip("/").rsplit(":")[-1]), log)
 
     def wait(self, server: Server) -> int:
-        """Its exit code."""
+        """Wait for the end of the server, and return its exit code."""
         self._running.remove(server.process)
         return int(self._request({"wait": server.process}))
 
@@ -86,16 +88,16 @@ class Servers:
         self.end()
         self._program.communicate(timeout=30)
 
-    def _request(self, wanted: dict[str, Any]) -> str:
-        self._program.stdin.write(json.dumps(wanted) + "\n")
+    def _request(self, command: dict[str, Any]) -> str:
+        self._program.stdin.write(json.dumps(command) + "\n")
         self._program.stdin.flush()
         return self._program.stdout.readline()
 
 
 def post(port: int, body: bytes, kind: str = "application/json", length: int | None = None) -> bytes:
-    announced = len(body) if length is None else length
-    head = f"POST /api/look HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: {kind}\r\n"
-    return f"{head}Content-Length: {announced}\r\n\r\n".encode() + body
+    content_length = len(body) if length is None else length
+    head = f"POST /api/record HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: {kind}\r\n"
+    return f"{head}Content-Length: {content_length}\r\n\r\n".encode() + body
 
 
 def in_chunks(port: int, body: bytes) -> bytes:
@@ -103,15 +105,15 @@ def in_chunks(port: int, body: bytes) -> bytes:
     return head + (b"%x\r\n%s\r\n" % (len(body), body) if body else b"") + LAST_CHUNK
 
 
-def read_answer(connection: socket.socket) -> Answer:
-    got = b""
-    while b"\r\n\r\n" not in got and (part := connection.recv(65_536)):
-        got += part
-    if not got:
-        raise ConnectionResetError("closed without an answer")
-    head, _, body = got.partition(b"\r\n\r\n")
+def read_response(connection: socket.socket) -> HttpResponse:
+    received = b""
+    while b"\r\n\r\n" not in received and (part := connection.recv(65_536)):
+        received += part
+    if not received:
+        raise ConnectionResetError("closed without a response")
+    head, _, body = received.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     while len(body) < int(headers["content-length"]):
         body += connection.recv(65_536)
-    return Answer(int(status.split()[1]), headers, body)
+    return HttpResponse(int(status.split()[1]), headers, body)

@@ -1,4 +1,4 @@
-"""Who waits for the model: how many, for how long, and whose answer is whose."""
+"""The request queue: batches, limits, timeouts and failures."""
 
 import asyncio
 import json
@@ -11,114 +11,114 @@ from app_client import (
     HOST,
     JSON,
     TEXT,
-    Answer,
     Client,
-    FrailLook,
-    GatedLook,
+    FailingModel,
+    GatedModel,
+    HttpResponse,
+    run_client,
     scope,
-    talk,
-    until,
-    until_waiting,
+    wait_for_queue,
+    wait_until,
 )
 from starlette.applications import Starlette
-from support import goes_red
+from support import must_fail
 
-import limelight.view.server.app as serve_module
+import limelight.view.server.app as app_module
 from limelight.view.record import Record
-from limelight.view.server.app import application
-from limelight.view.server.queue import Full, Given, Limits, Line, Place
+from limelight.view.server.app import create_app
+from limelight.view.server.queue import Input, Limits, QueueFull, RequestQueue, Slot
 
 
-def test_what_waits_is_computed_together_and_each_gets_its_own_answer() -> None:
-    look, words = GatedLook(), [f"word {number}" for number in range(12)]
+def test_waiting_requests_are_computed_in_batches_and_each_gets_its_own_result() -> None:
+    model, words = GatedModel(), [f"word {number}" for number in range(12)]
 
-    async def conversation(client: Client) -> list[Answer]:
-        first = asyncio.create_task(client.ask("first"))
-        await until(lambda: look.seen)
-        rest = [asyncio.create_task(client.ask(word)) for word in words]
-        await until_waiting(client, 12)
-        look.gate.set()
+    async def scenario(client: Client) -> list[HttpResponse]:
+        first = asyncio.create_task(client.predict("first"))
+        await wait_until(lambda: model.batches)
+        rest = [asyncio.create_task(client.predict(word)) for word in words]
+        await wait_for_queue(client, 12)
+        model.gate.set()
         return await asyncio.gather(first, *rest)
 
-    answers = talk(application(look, TEXT), conversation)
-    assert [len(several) for several in look.seen] == [1, 8, 4]
-    assert [answer.json for answer in answers] == [
-        json.loads(look.look(word).model_dump_json()) for word in ("first", *words)
+    responses = run_client(create_app(model, TEXT), scenario)
+    assert [len(inputs) for inputs in model.batches] == [1, 8, 4]
+    assert [response.json for response in responses] == [
+        json.loads(model.record(word).model_dump_json()) for word in ("first", *words)
     ]
 
 
-def test_a_full_line_is_answered_by_503_and_when_to_try_again() -> None:
-    look = GatedLook()
+def test_a_full_queue_gives_status_503_with_retry_after() -> None:
+    model = GatedModel()
 
-    async def conversation(client: Client) -> None:
-        first = asyncio.create_task(client.ask("first"))
-        await until(lambda: look.seen)
-        # The body of the third does not arrive: it has a place nevertheless.
-        others = (client.ask("second"), client.send("POST", "/api/look", None, (HOST, JSON)))
+    async def scenario(client: Client) -> None:
+        first = asyncio.create_task(client.predict("first"))
+        await wait_until(lambda: model.batches)
+        # The body of the third request never arrives, but the request occupies a slot.
+        others = (client.predict("second"), client.send("POST", "/api/record", None, (HOST, JSON)))
         waiting = [asyncio.create_task(other) for other in others]
-        await until_waiting(client, 2)
-        refused = await client.ask("fourth")
+        await wait_for_queue(client, 2)
+        refused = await client.predict("fourth")
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-        look.gate.set()
+        model.gate.set()
         assert (await first).status == 200
-        assert [answer.status for answer in await asyncio.gather(*waiting)] == [200, 408]
-        assert (await client.ask("fourth")).status == 200
+        assert [response.status for response in await asyncio.gather(*waiting)] == [200, 408]
+        assert (await client.predict("fourth")).status == 200
 
-    talk(application(look, TEXT, Limits(waiting=2, body_seconds=0.3)), conversation)
+    run_client(create_app(model, TEXT, Limits(waiting=2, body_seconds=0.3)), scenario)
 
 
-class GenerousLine(Line):
-    """The broken variant: counts only those whose input is there, and who have been woken since."""
+class UnboundedQueue(RequestQueue):
+    """A broken variant: counts only requests whose input has arrived."""
 
     @contextmanager
-    def place(self) -> Iterator[Place]:
+    def reserve(self) -> Iterator[Slot]:
         if len(self._ready) >= self._limits.waiting:
-            raise Full
-        yield Place(asyncio.get_running_loop().create_future())
+            raise QueueFull
+        yield Slot(asyncio.get_running_loop().create_future())
 
     @property
     def waiting(self) -> int:
         return len(self._ready)
 
 
-def check_bound(line: type[Line], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of those who come in one and the same moment, no more are let in."""
-    look = GatedLook()
-    monkeypatch.setattr(serve_module, "Line", line)
+def check_bound(queue: type[RequestQueue], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit also holds for requests that arrive at the same moment."""
+    model = GatedModel()
+    monkeypatch.setattr(app_module, "RequestQueue", queue)
 
-    async def conversation(client: Client) -> list[int]:
-        first = asyncio.create_task(client.ask("first"))
-        await until(lambda: look.seen)
-        rest = [asyncio.create_task(client.ask(f"word {number}")) for number in range(43)]
+    async def scenario(client: Client) -> list[int]:
+        first = asyncio.create_task(client.predict("first"))
+        await wait_until(lambda: model.batches)
+        rest = [asyncio.create_task(client.predict(f"word {number}")) for number in range(43)]
         while sum(one.done() for one in rest) + (await client.get("/api/health")).json["waiting"] < 43:
             await asyncio.sleep(0.002)
-        look.gate.set()
-        return [answer.status for answer in await asyncio.gather(first, *rest)]
+        model.gate.set()
+        return [response.status for response in await asyncio.gather(first, *rest)]
 
-    statuses = talk(application(look, TEXT, Limits(waiting=5)), conversation)
+    statuses = run_client(create_app(model, TEXT, Limits(waiting=5)), scenario)
     assert sorted(statuses) == [200] * 6 + [503] * 38
 
 
-def test_the_line_is_never_longer_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_bound(Line, monkeypatch)
-    goes_red(check_bound, GenerousLine, monkeypatch)
+def test_the_queue_never_exceeds_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_bound(RequestQueue, monkeypatch)
+    must_fail(check_bound, UnboundedQueue, monkeypatch)
 
 
-class StubbornLine(Line):
-    """The broken variant: who has given up stays in the line."""
+class KeepingQueue(RequestQueue):
+    """A broken variant: does not remove requests that were given up."""
 
-    def _leave(self, place: Place) -> None:
+    def _remove(self, slot: Slot) -> None:
         pass
 
 
-def check_gives_up(line: type[Line], monkeypatch: pytest.MonkeyPatch) -> None:
-    """After their time, and when whoever asked has gone: then nothing is computed for them."""
-    look = GatedLook()
-    monkeypatch.setattr(serve_module, "Line", line)
-    app = application(look, TEXT, Limits(seconds=0.2))
+def check_abandoned_requests(queue: type[RequestQueue], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is computed for a request after its timeout, or after its client has disconnected."""
+    model = GatedModel()
+    monkeypatch.setattr(app_module, "RequestQueue", queue)
+    app = create_app(model, TEXT, Limits(seconds=0.2))
 
-    async def leave(app: Starlette) -> None:
-        body = b'{"given": "gone"}'
+    async def disconnect(app: Starlette) -> None:
+        body = b'{"given": "disconnected"}'
         messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Any:
@@ -127,59 +127,62 @@ def check_gives_up(line: type[Line], monkeypatch: pytest.MonkeyPatch) -> None:
         async def send(message: Any) -> None:
             pass
 
-        await app(scope("POST", "/api/look", (HOST, JSON)), receive, send)
+        await app(scope("POST", "/api/record", (HOST, JSON)), receive, send)
 
-    async def conversation(client: Client) -> None:
-        first = asyncio.create_task(client.ask("first"))
-        await until(lambda: look.seen)
-        await leave(app)
-        assert [answer.status for answer in await asyncio.gather(first, client.ask("second"))] == [504, 504]
+    async def scenario(client: Client) -> None:
+        first = asyncio.create_task(client.predict("first"))
+        await wait_until(lambda: model.batches)
+        await disconnect(app)
+        assert [response.status for response in await asyncio.gather(first, client.predict("second"))] == [
+            504,
+            504,
+        ]
         waiting = (await client.get("/api/health")).json["waiting"]
-        look.gate.set()
-        assert (await client.ask("third")).status == 200
+        model.gate.set()
+        assert (await client.predict("third")).status == 200
         assert waiting == 0
-        assert look.seen == [["first"], ["third"]]
+        assert model.batches == [["first"], ["third"]]
 
-    talk(app, conversation)
-
-
-def test_whoever_gives_up_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_gives_up(Line, monkeypatch)
-    goes_red(check_gives_up, StubbornLine, monkeypatch)
+    run_client(app, scenario)
 
 
-class FragileLine(Line):
-    """The broken variant: an input that breaks the model breaks the answers to its neighbours."""
+def test_abandoned_requests_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_abandoned_requests(RequestQueue, monkeypatch)
+    must_fail(check_abandoned_requests, KeepingQueue, monkeypatch)
 
-    def _results(self, several: Sequence[Given]) -> list[Record | Exception]:
+
+class FragileQueue(RequestQueue):
+    """A broken variant: one failing input fails its whole batch."""
+
+    def _results(self, inputs: Sequence[Input]) -> list[Record | Exception]:
         try:
-            return [*self._look(several)]
+            return [*self._make_records(inputs)]
         except Exception as error:
-            return [error] * len(several)
+            return [error] * len(inputs)
 
 
-def check_isolation(line: type[Line], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Look(GatedLook, FrailLook):
+def check_isolation(queue: type[RequestQueue], monkeypatch: pytest.MonkeyPatch) -> None:
+    class GatedFailingModel(GatedModel, FailingModel):
         pass
 
-    look = Look()
-    monkeypatch.setattr(serve_module, "Line", line)
+    model = GatedFailingModel()
+    monkeypatch.setattr(app_module, "RequestQueue", queue)
 
-    async def conversation(client: Client) -> list[int]:
-        first = asyncio.create_task(client.ask("first"))
-        await until(lambda: look.seen)
-        rest = [asyncio.create_task(client.ask(word)) for word in ("a", "poison", "b")]
-        await until_waiting(client, 3)
-        look.gate.set()
-        return [answer.status for answer in await asyncio.gather(first, *rest)]
+    async def scenario(client: Client) -> list[int]:
+        first = asyncio.create_task(client.predict("first"))
+        await wait_until(lambda: model.batches)
+        rest = [asyncio.create_task(client.predict(word)) for word in ("a", "poison", "b")]
+        await wait_for_queue(client, 3)
+        model.gate.set()
+        return [response.status for response in await asyncio.gather(first, *rest)]
 
-    assert talk(application(look, TEXT), conversation) == [200, 200, 500, 200]
-    assert look.seen[1] == ["a", "poison", "b"]
+    assert run_client(create_app(model, TEXT), scenario) == [200, 200, 500, 200]
+    assert model.batches[1] == ["a", "poison", "b"]
 
 
-def test_an_input_that_breaks_the_model_breaks_no_other_answer_and_is_one_line_in_the_log(
+def test_a_failing_input_fails_no_other_request_and_is_logged_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    check_isolation(Line, monkeypatch)
-    assert capfd.readouterr().err == "limelight: POST '/api/look': KeyError: 'a\\nbug'\n"
-    goes_red(check_isolation, FragileLine, monkeypatch)
+    check_isolation(RequestQueue, monkeypatch)
+    assert capfd.readouterr().err == "limelight: POST '/api/record': KeyError: 'a\\nbug'\n"
+    must_fail(check_isolation, FragileQueue, monkeypatch)

@@ -1,1 +1,1 @@
-"""Figures, drawn with matplotlib."""
+"""Figures of attention, masks, positions and images, drawn with matplotlib."""

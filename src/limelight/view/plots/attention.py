@@ -1,4 +1,7 @@
-"""Pictures of attention, on matplotlib's Figure interface: no global state, no screen needed."""
+"""Figures of attention maps and training curves.
+
+All figures use matplotlib's `Figure` class directly: no global state, and no display is needed.
+"""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +18,9 @@ from torch import Tensor
 
 from limelight.errors import wrong
 
-COLOURS = "viridis"  # even steps for every kind of colour vision, and in grey
-FORBIDDEN = "0.93"  # a weight of exactly zero is a mask's work and stays blank
-ACROSS = 4  # maps in a row, at most
+COLOUR_MAP = "viridis"  # perceptually uniform, also for colour-blind readers and in greyscale
+MASKED_COLOUR = "0.93"  # light grey, for weights that are exactly zero because of a mask
+MAPS_PER_ROW = 4
 SPLIT_NAMES = {"train": "training", "validation": "validation"}
 
 
@@ -29,11 +32,11 @@ def draw_attention(
     title: str = "",
     names: Sequence[str] | None = None,
 ) -> Figure:
-    """(H, T, S) -> a sheet with one map a head
+    """(H, T, S) -> a figure with one attention map per head
 
-    Row: who looks. Column: what is looked at; blank where the weight is exactly zero. `queries` and
-    `keys` are the tokens; for self-attention `keys` may be left out. `names` are those of the heads,
-    where several layers stand on one sheet.
+    Rows are queries, columns are keys; a weight of exactly zero is grey. `queries` and `keys` are the
+    tokens; for self-attention `keys` may be omitted. `names` are the titles of the maps, for a figure with
+    the heads of several layers.
     """
     if weights.dim() != 3 or not weights.numel():
         raise wrong("weights", f"of shape {tuple(weights.shape)}", "(H, T, S), one sequence, not empty")
@@ -41,31 +44,30 @@ def draw_attention(
     keys = queries if keys is None and rows == columns else keys
     for name, tokens, size in (("queries", queries, rows), ("keys", keys, columns)):
         if tokens is not None and len(tokens) != size:
-            raise wrong(name, f"{len(tokens)} tokens", f"{size}, as the weights")
-    down = math.ceil(heads / ACROSS)
-    across = math.ceil(heads / down)
-    inches = (1.5 + across * _inches(columns), 1.3 + down * _inches(rows))
+            raise wrong(name, f"{len(tokens)} tokens", f"{size}, as many as in the weights")
+    grid_rows = math.ceil(heads / MAPS_PER_ROW)
+    grid_columns = math.ceil(heads / grid_rows)
+    inches = (1.5 + grid_columns * _map_inches(columns), 1.3 + grid_rows * _map_inches(rows))
     figure = Figure(figsize=inches, layout="compressed")
-    grid = figure.subplots(down, across, squeeze=False).flatten()
-    maps = weights.detach().float().cpu().numpy()
-    # One scale for all heads: a weak head must not look like a strong one.
-    largest = float(maps.max())
+    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flatten()
+    maps_HTS = weights.detach().float().cpu().numpy()
+    largest = float(maps_HTS.max())  # one colour scale for all heads, so that they can be compared
     for head, axes in enumerate(grid):
         if head < heads:
-            picture = _draw_map(axes, maps[head], queries, keys, largest)
+            picture = _draw_map(axes, maps_HTS[head], queries, keys, largest)
             axes.set_title(names[head] if names else f"head {head}", fontsize=10)
-            axes.set_ylabel("query: who looks" if head % across == 0 else "")
-            axes.set_xlabel("key: looked at" if head + across >= heads else "")
+            axes.set_ylabel("query" if head % grid_columns == 0 else "")
+            axes.set_xlabel("key" if head + grid_columns >= heads else "")
         else:
             axes.set_axis_off()
-    figure.colorbar(picture, ax=list(grid), label="weight")
+    figure.colorbar(picture, ax=list(grid), label="attention weight")
     if title:
-        figure.suptitle(plain(title), fontsize=12)
+        figure.suptitle(escape_dollars(title), fontsize=12)
     return figure
 
 
 def draw_curves(journal: Sequence[dict[str, Any]], metric: str, *, title: str = "") -> Figure:
-    """Loss and `metric` of training and validation against epochs.
+    """Plot loss and `metric` on the training and validation split against epochs.
 
     Each entry of the journal is one evaluation: {"epoch": 1.0, "train": {"loss": …}, "validation": {…}}.
     """
@@ -82,7 +84,7 @@ def draw_curves(journal: Sequence[dict[str, Any]], metric: str, *, title: str = 
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()
     if title:
-        figure.suptitle(plain(title), fontsize=12)
+        figure.suptitle(escape_dollars(title), fontsize=12)
     return figure
 
 
@@ -93,28 +95,28 @@ def _draw_map(
     keys: Sequence[object] | None,
     largest: float,
 ) -> AxesImage:
-    colours = matplotlib.colormaps[COLOURS].with_extremes(bad=FORBIDDEN)
+    colours = matplotlib.colormaps[COLOUR_MAP].with_extremes(bad=MASKED_COLOUR)
     picture = axes.imshow(np.ma.masked_equal(map_TS, 0.0), cmap=colours, vmin=0.0, vmax=largest)
     label_axes(axes, queries, keys)
     return picture
 
 
 def label_axes(axes: Axes, queries: Sequence[object] | None, keys: Sequence[object] | None) -> None:
-    """Tokens down and across; numbers where there are none."""
+    """Label the y axis with `queries` and the x axis with `keys`; without tokens, with positions."""
     for axis, tokens in ((axes.yaxis, queries), (axes.xaxis, keys)):
         if tokens is None:
             axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         else:
-            axis.set_ticks(range(len(tokens)), [plain(token) for token in tokens], fontsize=8)
+            axis.set_ticks(range(len(tokens)), [escape_dollars(token) for token in tokens], fontsize=8)
     if keys is not None and max((len(str(key)) for key in keys), default=0) > 2:
         axes.tick_params(axis="x", rotation=90)
 
 
-def _inches(tokens: int) -> float:
-    """Room for readable labels, up to a sheet that can still be opened."""
+def _map_inches(tokens: int) -> float:
+    """Large enough for readable labels, with an upper limit so that the image file can still be opened."""
     return min(max(1.9, 0.27 * tokens), 10.0)
 
 
-def plain(token: object) -> str:
-    """A dollar sign in a token is a dollar sign, not the beginning of a formula."""
+def escape_dollars(token: object) -> str:
+    """Return the token as text for matplotlib, where an unescaped dollar sign would start a formula."""
     return str(token).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Pictures of what attention is made of: masks and positions; and any picture on a dark ground."""
+"""Figures of masks and position vectors; dark versions of all figures."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.view.plots.attention import FORBIDDEN, label_axes, plain
+from limelight.view.plots.attention import MASKED_COLOUR, escape_dollars, label_axes
 
-ALLOWED = "#2a6f97"
-WAVES = "PuOr"  # orange and purple, which every kind of colour vision tells apart; white is zero
-NIGHT, CHALK = "#15191e", "#d7dde3"
+ALLOWED_COLOUR = "#2a6f97"
+SIGNED_COLOUR_MAP = "PuOr"  # orange, white at zero, purple: distinguishable for colour-blind readers
+DARK_BACKGROUND, LIGHT_TEXT = "#15191e", "#d7dde3"
 
 
 def draw_mask(
@@ -23,64 +23,71 @@ def draw_mask(
     *,
     title: str = "",
 ) -> Figure:
-    """(T, S) | (1, T, S) -> which position may look at which
+    """(T, S) | (1, T, S) -> a figure of which query may attend to which key
 
-    `queries` and `keys` are the tokens, as for `draw_attention`. A padding mask, (1, 1, S), has one row.
+    `queries` and `keys` are the tokens, as for `draw_attention`. A padding mask (1, 1, S) has one row.
     """
-    allowed = mask.squeeze(0) if mask.dim() == 3 and len(mask) == 1 else mask
-    if allowed.dim() != 2 or allowed.dtype.is_floating_point or not allowed.numel():
-        what = f"of shape {tuple(mask.shape)}, {mask.dtype}"
-        raise wrong("mask", what, "(T, S) of booleans, True where a query may look, not empty")
-    rows, columns = allowed.shape
+    allowed_TS = mask.squeeze(0) if mask.dim() == 3 and len(mask) == 1 else mask
+    if allowed_TS.dim() != 2 or allowed_TS.dtype.is_floating_point or not allowed_TS.numel():
+        found = f"of shape {tuple(mask.shape)}, {mask.dtype}"
+        raise wrong("mask", found, "(T, S) of booleans, True where a query may attend, not empty")
+    rows, columns = allowed_TS.shape
     figure = Figure(figsize=(2.4 + 0.3 * min(columns, 40), 1.2 + 0.3 * min(rows, 40)), layout="constrained")
     axes = figure.subplots()
-    axes.imshow(allowed.cpu().bool().numpy(), cmap=ListedColormap([FORBIDDEN, ALLOWED]), vmin=0, vmax=1)
+    colours = ListedColormap([MASKED_COLOUR, ALLOWED_COLOUR])
+    axes.imshow(allowed_TS.cpu().bool().numpy(), cmap=colours, vmin=0, vmax=1)
     label_axes(axes, queries, keys if keys is not None or rows != columns else queries)
-    axes.set_ylabel("query: who looks")
-    axes.set_xlabel("key: looked at")
-    kinds = [Patch(color=ALLOWED, label="may look"), Patch(color=FORBIDDEN, label="may not")]
-    figure.legend(handles=kinds, loc="outside right upper", frameon=False)
+    axes.set_ylabel("query")
+    axes.set_xlabel("key")
+    patches = [
+        Patch(color=ALLOWED_COLOUR, label="may attend"),
+        Patch(color=MASKED_COLOUR, label="may not attend"),
+    ]
+    figure.legend(handles=patches, loc="outside right upper", frameon=False)
     if title:
-        figure.suptitle(plain(title), fontsize=12)
+        figure.suptitle(escape_dollars(title), fontsize=12)
     return figure
 
 
 def draw_positions(vectors: Tensor, *, title: str = "") -> Figure:
-    """(T, D) -> the vector of each position, and how alike any two of them are"""
+    """(T, D) -> the position vectors, and the cosine similarity of each pair of positions"""
     if vectors.dim() != 2 or not vectors.numel():
-        raise wrong("vectors", f"of shape {tuple(vectors.shape)}", "(T, D), one vector a position, not empty")
-    table = vectors.detach().float().cpu().numpy()
-    lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    alike = (table / np.maximum(lengths, 1e-12)) @ (table / np.maximum(lengths, 1e-12)).T
+        allowed = "(T, D), one vector per position, not empty"
+        raise wrong("vectors", f"of shape {tuple(vectors.shape)}", allowed)
+    table_TD = vectors.detach().float().cpu().numpy()
+    norms = np.linalg.norm(table_TD, axis=1, keepdims=True)
+    unit_TD = table_TD / np.maximum(norms, 1e-12)
     figure = Figure(figsize=(10, 4), layout="constrained")
-    waves, likeness = figure.subplots(1, 2, width_ratios=(3, 2))
-    most = float(np.abs(table).max())
-    picture = waves.imshow(table, cmap=WAVES, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
-    waves.set(xlabel="component", ylabel="position", title="vectors")
-    figure.colorbar(picture, ax=waves)
-    picture = likeness.imshow(alike, cmap="viridis", interpolation="nearest")
-    likeness.set(xlabel="position", ylabel="position", title="cosine of any two")
-    figure.colorbar(picture, ax=likeness)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    limit = float(np.abs(table_TD).max())
+    picture = left.imshow(
+        table_TD, cmap=SIGNED_COLOUR_MAP, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
+    left.set(xlabel="dimension", ylabel="position", title="position vectors")
+    figure.colorbar(picture, ax=left)
+    picture = right.imshow(unit_TD @ unit_TD.T, cmap="viridis", interpolation="nearest")
+    right.set(xlabel="position", ylabel="position", title="cosine similarity")
+    figure.colorbar(picture, ax=right)
     if title:
-        figure.suptitle(plain(title), fontsize=12)
+        figure.suptitle(escape_dollars(title), fontsize=12)
     return figure
 
 
 def darken(figure: Figure) -> Figure:
-    """The same picture, light on dark, for slides and screens at night."""
-    figure.set_facecolor(NIGHT)
+    """Change a figure to light text on a dark background, and return it."""
+    figure.set_facecolor(DARK_BACKGROUND)
     for text in figure.texts:
-        text.set_color(CHALK)
+        text.set_color(LIGHT_TEXT)
     for axes in figure.axes:
-        axes.set_facecolor(NIGHT)
-        axes.tick_params(colors=CHALK, which="both")
+        axes.set_facecolor(DARK_BACKGROUND)
+        axes.tick_params(colors=LIGHT_TEXT, which="both")
         for part in (axes.title, axes.xaxis.label, axes.yaxis.label):
-            part.set_color(CHALK)
+            part.set_color(LIGHT_TEXT)
         for spine in axes.spines.values():
-            spine.set_edgecolor(CHALK)
+            spine.set_edgecolor(LIGHT_TEXT)
     for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
         if legend is not None:
-            legend.get_frame().set_facecolor(NIGHT)
+            legend.get_frame().set_facecolor(DARK_BACKGROUND)
             for text in legend.get_texts():
-                text.set_color(CHALK)
+                text.set_color(LIGHT_TEXT)
     return figure

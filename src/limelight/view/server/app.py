@@ -1,12 +1,26 @@
-"""The local server: the page, and a model that looks at what the page sends. 127.0.0.1 only.
+"""The local server: the live page, and an HTTP API that computes attention records. It listens on 127.0.0.1
+only.
 
-    GET  /api/about     what can be asked: `About`
-    GET  /api/health    {"status": "ok", "waiting": 0}
-    POST /api/look      {"given": "some text"} as application/json, or an image file as image/* -> `Record`
+    GET  /                  the page; its scripts and styles are below /
+    GET  /api/about         what the model accepts -> `About` as JSON
+    GET  /api/health        -> {"status": "ok", "waiting": 0}; `waiting` is the number of queued requests
+    POST /api/record        one input -> `Record` as JSON
 
-Whatever is not answered so gets {"error": "one line"}. 400: the input is wrong. 403: a page elsewhere asks.
-404, 405: there is no such thing. 408: the body came too slowly. 413: it is too large. 415: it is of another
-type. 503: too many are waiting, Retry-After says when to try again. 504: the answer took too long.
+The body of POST /api/record is {"given": "some text"} with Content-Type application/json for a text model,
+and an image file with Content-Type image/* or application/octet-stream for an image model.
+
+An error response has the body {"error": "one line"} and one of these status codes:
+
+    400  the input is invalid, or this is not a valid HTTP request
+    403  the request comes from a page of another site
+    404  unknown path
+    405  method not allowed for this path
+    408  the body did not arrive in time
+    413  the body is too large
+    415  wrong Content-Type
+    500  the model failed; the reason is in the server's log
+    503  too many requests or connections, or the server is stopping; retry after the seconds in Retry-After
+    504  the model did not answer in time
 """
 
 import asyncio
@@ -16,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -26,13 +40,13 @@ from starlette.routing import Route
 
 from limelight.config import Config
 from limelight.errors import WrongInput
-from limelight.view.page import WEB
+from limelight.view.page import WEB_FOLDER
 from limelight.view.record import Record
-from limelight.view.server.connection import run
-from limelight.view.server.queue import LIMITS, Full, Given, Limits, Line, Look
-from limelight.view.server.security import RETRY, Guard, error
+from limelight.view.server.connection import run_server
+from limelight.view.server.queue import LIMITS, Input, Limits, MakeRecords, QueueFull, RequestQueue
+from limelight.view.server.security import RETRY_AFTER, Guard, error_response
 
-TYPES = {
+CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -42,148 +56,165 @@ TYPES = {
 
 
 class About(Config):
-    """What a page needs to know before it asks."""
+    """The model and its inputs, as the page needs them before the first request."""
 
-    name: str  # of the experiment
-    kind: Literal["text", "image"]  # of what is given
-    sample: str  # what an input looks like
-    longest: int  # input that the model takes, in its tokens
-    examples: tuple[str, ...] = ()
-    first: Record | None = None  # to begin with, where nothing can be typed
-
-
-class Asked(Config):
-    given: str
+    name: str = Field(description="name of the experiment")
+    kind: Literal["text", "image"] = Field(description="kind of input")
+    sample: str = Field(description="an example of a valid input")
+    longest: int = Field(description="maximum length of an input, in tokens")
+    examples: tuple[str, ...] = Field((), description="inputs that the page offers")
+    first: Record | None = Field(
+        None, description="record shown at the start if inputs cannot be typed; None for text models"
+    )
 
 
-def serve(look: Look, about: About, port: int, limits: Limits = LIMITS) -> None:
-    """Until SIGTERM or SIGINT; the address is printed as soon as it can be asked. Port 0 is any free one."""
-    run(application(look, about, limits), port)
+class PredictRequest(Config):
+    """The JSON body of POST /api/record for a text model."""
+
+    given: str = Field(description="the input text")
 
 
-def application(look: Look, about: About, limits: Limits = LIMITS) -> Starlette:
-    line = Line(look, limits)
-    desk = Desk(line, about, limits)
+def serve(make_records: MakeRecords, about: About, port: int, limits: Limits = LIMITS) -> None:
+    """Serve the page until SIGTERM or SIGINT.
+
+    The address is printed as soon as the server accepts connections. Port 0 chooses any free port.
+    """
+    run_server(create_app(make_records, about, limits), port)
+
+
+def create_app(make_records: MakeRecords, about: About, limits: Limits = LIMITS) -> Starlette:
+    """Return the ASGI application of the page and its API."""
+    queue = RequestQueue(make_records, limits)
+    handlers = Handlers(queue, about, limits)
     app = Starlette(
         routes=[
-            *(Route(path, partial(_send, file)) for path, file in read_files(WEB).items()),
-            Route("/api/about", desk.about),
-            Route("/api/health", desk.health),
-            Route("/api/look", desk.look, methods=["POST"]),
+            *(Route(path, partial(_send, response)) for path, response in read_files(WEB_FOLDER).items()),
+            Route("/api/about", handlers.about),
+            Route("/api/health", handlers.health),
+            Route("/api/record", handlers.record, methods=["POST"]),
         ],
         middleware=[Middleware(Guard)],
         exception_handlers={
-            HTTPException: _refuse,
-            WrongInput: _refuse_input,
-            ClientDisconnect: _answer_nobody,
+            HTTPException: _http_error,
+            WrongInput: _invalid_input,
+            ClientDisconnect: _client_disconnected,
         },
-        lifespan=lambda _: line.open(),
+        lifespan=lambda _: queue.running(),
     )
-    app.router.redirect_slashes = False  # a redirect would repeat what the request says of its Host
+    app.router.redirect_slashes = False  # a redirect would repeat the Host header of the request
     return app
 
 
 def read_files(folder: Path) -> dict[str, Response]:
-    """The answer to each path; what is not in it cannot be asked for, whatever a path looks like."""
+    """Return a response for the URL path of each file in `folder`.
+
+    Only these paths are served, so that no path can lead to a file outside `folder`.
+    """
     files = {
-        f"/{path.relative_to(folder).as_posix()}": Response(path.read_bytes(), media_type=TYPES[path.suffix])
+        f"/{path.relative_to(folder).as_posix()}": Response(
+            path.read_bytes(), media_type=CONTENT_TYPES[path.suffix]
+        )
         for path in sorted(folder.rglob("*"))
-        if path.suffix in TYPES
+        if path.suffix in CONTENT_TYPES
     }
     return files | {"/": files["/index.html"]}
 
 
-class Desk:
-    """Where requests are read and answered."""
+class Handlers:
+    """The handlers of the API routes."""
 
-    def __init__(self, line: Line, about: About, limits: Limits) -> None:
-        self._line, self._about, self._limits = line, about, limits
+    def __init__(self, queue: RequestQueue, about: About, limits: Limits) -> None:
+        self._queue, self._about, self._limits = queue, about, limits
 
     async def about(self, _: Request) -> Response:
+        """GET /api/about"""
         return _as_json(self._about)
 
     async def health(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok", "waiting": self._line.waiting})
+        """GET /api/health"""
+        return JSONResponse({"status": "ok", "waiting": self._queue.waiting})
 
-    async def look(self, request: Request) -> Response:
-        self._check_type(request.headers.get("content-type", ""))
+    async def record(self, request: Request) -> Response:
+        """POST /api/record"""
+        self._check_content_type(request.headers.get("content-type", ""))
         try:
-            with self._line.place() as place:
-                given = await self._read(request)
-                return _as_json(await _while_there(request, self._line.ask(place, given)))
-        except Full:
-            raise HTTPException(503, "too many requests are waiting; try again", RETRY) from None
+            with self._queue.reserve() as slot:
+                slot.input = await self._read(request)
+                return _as_json(await _unless_disconnected(request, self._queue.compute(slot)))
+        except QueueFull:
+            raise HTTPException(503, "too many requests are waiting; try again later", RETRY_AFTER) from None
         except TimeoutError:
             seconds = self._limits.seconds
-            raise HTTPException(504, f"there was no answer within {seconds:g} seconds") from None
+            raise HTTPException(504, f"the model did not answer within {seconds:g} seconds") from None
 
-    def _check_type(self, header: str) -> None:
+    def _check_content_type(self, header: str) -> None:
         kind = header.partition(";")[0].strip().lower()
         if self._about.kind == "text" and kind != "application/json":
-            raise HTTPException(415, 'send JSON, as application/json: {"given": "..."}')
+            raise HTTPException(415, 'send JSON as application/json: {"given": "..."}')
         is_image = kind.startswith("image/") or kind == "application/octet-stream"
         if self._about.kind == "image" and not is_image:
-            raise HTTPException(415, "send an image file, as image/* or application/octet-stream")
+            raise HTTPException(415, "send an image file as image/* or application/octet-stream")
 
-    async def _read(self, request: Request) -> Given:
+    async def _read(self, request: Request) -> Input:
         if self._about.kind == "image":
             return await self._read_body(request, self._limits.image_bytes)
         body = await self._read_body(request, self._limits.text_bytes)
         try:
-            return Asked.model_validate_json(body).given
-        except ValidationError as refusal:
-            first = refusal.errors(include_input=False, include_url=False)[0]
+            return PredictRequest.model_validate_json(body).given
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "the body"
             raise WrongInput(f"{place}: {first['msg']}") from None
 
-    async def _read_body(self, request: Request, most: int) -> bytes:
+    async def _read_body(self, request: Request, max_bytes: int) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_seconds), aclosing(request.stream()) as parts:
                 async for part in parts:
                     body += part
-                    if len(body) > most:
-                        raise HTTPException(413, f"the body has more than {most:,} bytes")
+                    if len(body) > max_bytes:
+                        raise HTTPException(413, f"the body has more than {max_bytes:,} bytes")
         except TimeoutError:
             seconds = self._limits.body_seconds
             raise HTTPException(408, f"the body did not arrive within {seconds:g} seconds") from None
         return bytes(body)
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, Record]) -> Record:
-    """The result, unless whoever asked goes first: a page may ask anew with every key that is pressed."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_leave(request))
+async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, Record]) -> Record:
+    """Cancel the work if the client disconnects: the page may send a new request after every keystroke."""
+    working = asyncio.create_task(work)
+    disconnecting = asyncio.create_task(_wait_for_disconnect(request))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, disconnecting), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise ClientDisconnect
         return working.result()
     finally:
         working.cancel()
-        leaving.cancel()
+        disconnecting.cancel()
 
 
-async def _leave(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _send(file: Response, _: Request) -> Response:
-    return file
+async def _send(response: Response, _: Request) -> Response:
+    return response
 
 
 def _as_json(value: Config) -> Response:
     return Response(value.model_dump_json(), media_type="application/json")
 
 
-async def _refuse(_: Request, refusal: Exception) -> Response:
-    assert isinstance(refusal, HTTPException)
-    return error(refusal.status_code, refusal.detail, refusal.headers)
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return error_response(error.status_code, error.detail, error.headers)
 
 
-async def _refuse_input(_: Request, refusal: Exception) -> Response:
-    return error(400, str(refusal))
+async def _invalid_input(_: Request, error: Exception) -> Response:
+    return error_response(400, str(error))
 
 
-async def _answer_nobody(_: Request, __: Exception) -> Response:
-    return error(400, "whoever asked has gone")
+async def _client_disconnected(_: Request, __: Exception) -> Response:
+    return error_response(400, "the client closed the connection")

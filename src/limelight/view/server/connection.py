@@ -1,4 +1,4 @@
-"""Connections on 127.0.0.1 that cannot be held without asking, until a signal ends them."""
+"""Sockets and signals: a uvicorn server on 127.0.0.1 with timeouts for slow clients."""
 
 import asyncio
 import gc
@@ -14,39 +14,44 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from limelight.errors import WrongInput, wrong
-from limelight.view.server.security import HEADERS, RETRY
+from limelight.view.server.security import RESPONSE_HEADERS, RETRY_AFTER
 
 HOST = "127.0.0.1"
-LARGEST_HEAD = 16_384  # bytes of a request before its body
-HEAD_SECONDS = 10.0  # in which a new connection must have sent that
-NEXT_SECONDS = 5  # in which one that was answered must have asked again
-READ_SECONDS = 10.0  # in which an answer must be read
-LAST_SECONDS = 2  # in which requests are answered that were under way at the end
-MOST_CONNECTIONS = 256  # well below the 1,024 files that a process may usually have open
+MAX_HEAD_BYTES = 16_384  # request line and headers
+HEAD_SECONDS = 10.0  # time for a new connection to send its first request line and headers
+KEEP_ALIVE_SECONDS = 5  # time from a response to the next request on the same connection
+READ_SECONDS = 10.0  # time for a client to read a response
+SHUTDOWN_SECONDS = 2  # time for running requests to finish after a signal
+MAX_CONNECTIONS = 256  # well below 1,024, the usual limit of open files per process
 
 
 class Connection(H11Protocol):
-    """uvicorn's, which alone waits for ever: for the rest of a head, of what was refused, and for readers."""
+    """uvicorn's HTTP protocol with a limit on connections, and with timeouts where uvicorn has none: for
+    the headers of the first request, for the rest of a refused body, and for a client that does not read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse the connection if there are too many; start the timeout for its first request."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again", RETRY)
-        self.loop.call_later(HEAD_SECONDS, self._close_unless_asked, self.cycle)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later", RETRY_AFTER)
+        self.loop.call_later(HEAD_SECONDS, self._close_without_new_request, self.cycle)
 
     def on_response_complete(self) -> None:
-        answered = self.cycle  # the next request may be here already, and begins in uvicorn's part
+        """Start the timeout for the next request."""
+        finished = self.cycle  # before super(), which may start the next request
         super().on_response_complete()
-        self.loop.call_later(NEXT_SECONDS, self._close_unless_asked, answered)
+        self.loop.call_later(KEEP_ALIVE_SECONDS, self._close_without_new_request, finished)
 
     def pause_writing(self) -> None:
+        """Start the timeout for a client that does not read."""
         super().pause_writing()
         self.loop.call_later(READ_SECONDS, self._abort_unless_read)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no valid HTTP request", {})
+        """Respond to bytes that are not HTTP."""
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is not a valid HTTP request", {})
 
-    def _close_unless_asked(self, last: Any) -> None:
+    def _close_without_new_request(self, last: Any) -> None:
         if self.cycle is last:
             self.transport.close()
 
@@ -55,34 +60,38 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: HTTPStatus, reason: str, headers: dict[str, str]) -> None:
-        """What is answered here never reaches the application, and carries the same headers."""
+        """Respond without the application, with the same headers as the application, and close."""
         body = json.dumps({"error": reason})
         own = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
         head = [f"HTTP/1.1 {status.value} {status.phrase}"]
-        head += [f"{name}: {value}" for name, value in (own | headers | HEADERS).items()]
+        head += [f"{name}: {value}" for name, value in (own | headers | RESPONSE_HEADERS).items()]
         self.transport.write("\r\n".join([*head, "", body]).encode())
         self.transport.close()
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, which alone would not return after a signal, but raise it anew."""
+    """A uvicorn server that returns after a signal; uvicorn itself would raise the signal again."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Shut down after SIGINT or SIGTERM."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start accepting connections, and print the address."""
         await super().startup(sockets)
         for listener in sockets or []:
             print(f"http://{HOST}:{listener.getsockname()[1]}/", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting connections, and let running requests finish."""
         for server in self.servers:
             server.close()
-        await asyncio.sleep(0.05)  # whoever has been let in becomes a connection, which is then closed too
+        await asyncio.sleep(0.05)  # connections that are being accepted must be known before they are closed
         await super().shutdown(sockets)
 
 
-def run(app: ASGIApp, port: int) -> None:
+def run_server(app: ASGIApp, port: int) -> None:
+    """Run the application on 127.0.0.1 until SIGINT or SIGTERM; port 0 chooses any free port."""
     with _listen(port) as listener:
         server = Server(
             uvicorn.Config(
@@ -91,27 +100,28 @@ def run(app: ASGIApp, port: int) -> None:
                 ws="none",
                 loop="asyncio",
                 lifespan="on",
-                backlog=MOST_CONNECTIONS,
-                workers=1,  # whatever WEB_CONCURRENCY says
-                proxy_headers=False,  # nobody stands between
+                backlog=MAX_CONNECTIONS,
+                workers=1,  # regardless of the environment variable WEB_CONCURRENCY
+                proxy_headers=False,  # there is no proxy in front of a local server
                 server_header=False,
                 access_log=False,
                 log_config=None,
                 log_level="error",
-                h11_max_incomplete_event_size=LARGEST_HEAD,
-                timeout_keep_alive=NEXT_SECONDS,
-                timeout_graceful_shutdown=LAST_SECONDS,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             )
         )
-        gc.freeze()  # the model stays: to look through it for what can go would take a second, at the end too
+        # The model is never freed; without this, each garbage collection would traverse it for a second.
+        gc.freeze()
         server.run(sockets=[listener])
 
 
 def _listen(port: int) -> socket.socket:
     if not 0 <= port < 2**16:
-        raise wrong("port", port, "0 to 65,535; 0 is any free one")
+        raise wrong("port", port, "0 to 65,535; 0 chooses any free port")
     try:
-        return socket.create_server((HOST, port), backlog=MOST_CONNECTIONS)
+        return socket.create_server((HOST, port), backlog=MAX_CONNECTIONS)
     except OSError as error:
-        says = os.strerror(error.errno or 0).lower()
-        raise WrongInput(f"port {port}: {says}; name another, or 0 for any free one") from None
+        reason = os.strerror(error.errno or 0).lower()
+        raise WrongInput(f"port {port}: {reason}; choose another port, or 0 for any free port") from None

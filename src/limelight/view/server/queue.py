@@ -1,4 +1,4 @@
-"""Who waits for the model: a line of bounded length, and one thread that takes several of it at once."""
+"""Requests wait in a queue of limited length; one thread computes them in batches."""
 
 import asyncio
 from collections import deque
@@ -13,127 +13,141 @@ from limelight.config import Config
 from limelight.errors import WrongInput
 from limelight.view.record import Record
 
-Given = str | bytes  # a line of text, or an image file
-# One result an input, in order; an input that is wrong is answered by what is wrong with it.
-Look = Callable[[Sequence[Given]], Sequence[Record | WrongInput]]
+Input = str | bytes  # a line of text, or the bytes of an image file
+# Returns one result per input, in order; the result of an invalid input is its error.
+MakeRecords = Callable[[Sequence[Input]], Sequence[Record | WrongInput]]
 
-LAST_SECONDS = 0.5  # that the end waits for the thread
+JOIN_SECONDS = 0.5  # how long a shutdown waits for the thread
 
 
 class Limits(Config):
-    """What one request may cost, and how many may be there."""
+    """Limits on the number, size and duration of requests."""
 
-    together: int = Field(8, ge=1)  # inputs that the model sees at once
-    waiting: int = Field(32, ge=1)  # requests that it has not seen yet
-    seconds: float = Field(20.0, gt=0)  # from the line to the answer
-    text_bytes: int = Field(65_536, ge=1)
-    image_bytes: int = Field(10_000_000, ge=1)
-    body_seconds: float = Field(10.0, gt=0)  # in which the body of a request must have arrived
+    together: int = Field(8, ge=1, description="maximum batch size: inputs computed together")
+    waiting: int = Field(32, ge=1, description="maximum number of requests that wait for the model")
+    seconds: float = Field(20.0, gt=0, description="maximum seconds from queueing a request to its answer")
+    text_bytes: int = Field(65_536, ge=1, description="maximum size of a JSON body in bytes")
+    image_bytes: int = Field(10_000_000, ge=1, description="maximum size of an image file in bytes")
+    body_seconds: float = Field(10.0, gt=0, description="maximum seconds until the body has arrived")
 
 
 LIMITS = Limits()
 
 
-class Full(Exception):
-    """The line is as long as it may be."""
+class QueueFull(Exception):
+    """The queue has reached its maximum length."""
 
 
 @dataclass(eq=False)
-class Place:
-    """In the line, for one input: from before it arrives, because what has arrived takes memory."""
+class Slot:
+    """One request in the queue.
 
-    answer: asyncio.Future[Record | Exception]
-    given: Given = ""
+    A slot is reserved before the body is read, so that the limit also bounds the memory for bodies.
+    """
+
+    result: asyncio.Future[Record | Exception]
+    input: Input = ""
 
 
-class Line:
-    """The thread takes what waits when it becomes free: nobody waits for others to come."""
+class RequestQueue:
+    """A bounded queue in front of a model.
 
-    def __init__(self, look: Look, limits: Limits) -> None:
-        self._look, self._limits = look, limits
+    When the thread becomes free, it takes the requests that are waiting at that moment as one batch; it does
+    not wait for a batch to fill.
+    """
+
+    def __init__(self, make_records: MakeRecords, limits: Limits) -> None:
+        self._make_records, self._limits = make_records, limits
         self._changed = Condition()
-        self._places: set[Place] = set()  # that the thread has not taken
-        self._ready: deque[Place] = deque()  # of these, those whose input is there
-        self._open = False
+        self._reserved: set[Slot] = set()  # all slots that the thread has not taken yet
+        self._ready: deque[Slot] = deque()  # those of them whose input has arrived
+        self._running = False
 
     @property
     def waiting(self) -> int:
-        return len(self._places)
+        """The number of requests that the thread has not taken yet."""
+        return len(self._reserved)
 
     @contextmanager
-    def place(self) -> Iterator[Place]:
-        """Whoever leaves it before the thread has taken it is not computed."""
-        place = Place(asyncio.get_running_loop().create_future())
+    def reserve(self) -> Iterator[Slot]:
+        """Reserve a slot; raises QueueFull if there is none.
+
+        If the context ends before the thread has taken the slot, the request is dropped.
+        """
+        slot = Slot(asyncio.get_running_loop().create_future())
         with self._changed:
             if self.waiting >= self._limits.waiting:
-                raise Full
-            self._places.add(place)
+                raise QueueFull
+            self._reserved.add(slot)
         try:
-            yield place
+            yield slot
         finally:
-            self._leave(place)
+            self._remove(slot)
 
-    async def ask(self, place: Place, given: Given) -> Record:
-        """Raises WrongInput, TimeoutError, or what went wrong on looking."""
-        place.given = given
+    async def compute(self, slot: Slot) -> Record:
+        """Queue the slot, whose input must be set, and wait for its record.
+
+        Raises WrongInput for an invalid input, TimeoutError, or the exception of the model.
+        """
         with self._changed:
-            self._ready.append(place)
+            self._ready.append(slot)
             self._changed.notify()
         async with asyncio.timeout(self._limits.seconds):
-            result = await place.answer
+            result = await slot.result
         if isinstance(result, Exception):
             raise result
         return result
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """While the thread works."""
-        self._open = True
-        # A daemon: the process may end although the model has not.
-        thread = Thread(target=self._work, args=(asyncio.get_running_loop(),), name="look", daemon=True)
+    async def running(self) -> AsyncIterator[None]:
+        """Run the thread as long as the context lasts."""
+        self._running = True
+        # A daemon thread: the process can exit while the model is still computing.
+        loop = asyncio.get_running_loop()
+        thread = Thread(target=self._run, args=(loop,), name="model", daemon=True)
         thread.start()
         try:
             yield
         finally:
             with self._changed:
-                self._open = False
+                self._running = False
                 self._changed.notify()
-            thread.join(LAST_SECONDS)
+            thread.join(JOIN_SECONDS)
 
-    def _leave(self, place: Place) -> None:
+    def _remove(self, slot: Slot) -> None:
         with self._changed, suppress(ValueError):
-            self._places.discard(place)
-            self._ready.remove(place)
+            self._reserved.discard(slot)
+            self._ready.remove(slot)
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        while several := self._take():
-            results = self._results([place.given for place in several])
-            with suppress(RuntimeError):  # the loop has ended, and with it everyone who waited
-                loop.call_soon_threadsafe(_deliver, several, results)
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        while batch := self._next_batch():
+            results = self._results([slot.input for slot in batch])
+            with suppress(RuntimeError):  # the loop is closed: no request is waiting any more
+                loop.call_soon_threadsafe(_deliver, batch, results)
 
-    def _take(self) -> list[Place]:
-        """The next ones, as soon as there are any; none at the end."""
+    def _next_batch(self) -> list[Slot]:
+        """Wait for requests and take them; an empty list means that the thread must stop."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ready or not self._open)
-            count = min(len(self._ready), self._limits.together) if self._open else 0
-            several = [self._ready.popleft() for _ in range(count)]
-            self._places.difference_update(several)
-            return several
+            self._changed.wait_for(lambda: self._ready or not self._running)
+            count = min(len(self._ready), self._limits.together) if self._running else 0
+            batch = [self._ready.popleft() for _ in range(count)]
+            self._reserved.difference_update(batch)
+            return batch
 
-    def _results(self, several: Sequence[Given]) -> list[Record | Exception]:
+    def _results(self, inputs: Sequence[Input]) -> list[Record | Exception]:
         try:
-            results = list(self._look(several))
-            if len(results) != len(several):
-                raise RuntimeError(f"{len(results)} results for {len(several)} inputs")
+            results = list(self._make_records(inputs))
+            if len(results) != len(inputs):
+                raise RuntimeError(f"{len(results)} results for {len(inputs)} inputs")
             return [*results]
         except Exception as error:
-            if len(several) == 1:
+            if len(inputs) == 1:
                 return [error]
-            # An input that breaks the model breaks no other's answer.
-            return [result for given in several for result in self._results([given])]
+            # Compute each input alone, so that one failing input does not fail the others.
+            return [result for one in inputs for result in self._results([one])]
 
 
-def _deliver(several: Sequence[Place], results: Sequence[Record | Exception]) -> None:
-    for place, result in zip(several, results, strict=True):
-        if not place.answer.done():
-            place.answer.set_result(result)
+def _deliver(batch: Sequence[Slot], results: Sequence[Record | Exception]) -> None:
+    for slot, result in zip(batch, results, strict=True):
+        if not slot.result.done():
+            slot.result.set_result(result)

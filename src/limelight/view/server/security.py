@@ -1,4 +1,4 @@
-"""Which requests are let in, and what every answer carries."""
+"""Which requests are allowed, and the headers of every response."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-LONGEST_LINE = 300  # of what is said about an error: what was given may be part of it
-RETRY = {"retry-after": "1"}
-HEADERS = {
+HOST_NAMES = ("127.0.0.1", "localhost", "[::1]")
+MAX_ERROR_LENGTH = 300  # characters; an error message may quote the input
+RETRY_AFTER = {"retry-after": "1"}
+RESPONSE_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -21,57 +21,62 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 
-def error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    """One line, as JSON in ASCII: no reason can fail to be encoded."""
-    line = " ".join(reason.split())[:LONGEST_LINE]
+def error_response(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return {"error": reason} as JSON in ASCII; the reason becomes one line of limited length."""
+    line = " ".join(reason.split())[:MAX_ERROR_LENGTH]
     return Response(json.dumps({"error": line}), status, headers, "application/json")
 
 
-def stranger(headers: Headers, port: int) -> str:
-    """Why a request is not from a page of this server, nor from a program that asks for it; "" if it is.
+def refusal_reason(headers: Headers, port: int) -> str:
+    """Return why a request is refused, or "" if it comes from our own page or from a local program.
 
-    A page elsewhere can have its own name point to 127.0.0.1, but not send another Host than that name; it
-    can send what it likes to our address, but not without an Origin, or Sec-Fetch-Site, that tells.
+    Two attacks are stopped. DNS rebinding: a foreign site can let its own name point to 127.0.0.1, but then
+    the browser sends that name as Host. Cross-site requests: a foreign page can send requests to our address,
+    but the browser marks them with Origin or Sec-Fetch-Site.
     """
-    hosts = {host for name in NAMES for host in (name, f"{name}:{port}")}
+    hosts = {host for name in HOST_NAMES for host in (name, f"{name}:{port}")}
     if [host.lower() in hosts for host in headers.getlist("host")] != [True]:
-        return f"the Host is not one of {', '.join(NAMES)}, with port {port} or none"
-    # Without a port, an origin is what listens on port 80.
-    origins = {f"http://{name}" + (f":{port}" if port != 80 else "") for name in NAMES}
+        return f"the Host header is not one of {', '.join(HOST_NAMES)}, with port {port} or without a port"
+    # An origin without a port means port 80.
+    origins = {f"http://{name}" + (f":{port}" if port != 80 else "") for name in HOST_NAMES}
     if not all(origin.lower() in origins for origin in headers.getlist("origin")):
-        return "the Origin is not this server"
+        return "the Origin header is not the address of this server"
     if "cross-site" in map(str.lower, headers.getlist("sec-fetch-site")):
         return "the request comes from another site; to open the page, enter its address"
     return ""
 
 
 class Guard:
-    """Around the whole application, so that errors get the headers too, and no error gets out."""
+    """ASGI middleware around the whole application: refuses foreign requests, adds the headers to every
+    response (errors too), and turns exceptions into error responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection as ASGI defines it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *ENCODED]
+                message["headers"] = [*message["headers"], *ENCODED_HEADERS]
             await send(message)
 
-        if reason := stranger(Headers(scope=scope), scope["server"][1]):
-            await error(403, reason)(scope, receive, send_guarded)
+        if reason := refusal_reason(Headers(scope=scope), scope["server"][1]):
+            await error_response(403, reason)(scope, receive, send_with_headers)
             return
         try:
-            await self._app(scope, receive, send_guarded)
-        except asyncio.CancelledError:  # the server ends, and has waited as long as it may
-            await error(503, "the server has been stopped", RETRY)(scope, receive, send_guarded)
-        except Exception as failure:
-            said = " ".join(f"{type(failure).__name__}: {failure}".split())[:LONGEST_LINE]
-            print(f"limelight: {scope['method']} {scope['path']!r}: {said}", file=sys.stderr, flush=True)
-            await error(500, "this request failed; the server's log says why")(scope, receive, send_guarded)
+            await self._app(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # the time for a graceful shutdown is over
+            response = error_response(503, "the server has been stopped", RETRY_AFTER)
+            await response(scope, receive, send_with_headers)
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_LENGTH]
+            print(f"limelight: {scope['method']} {scope['path']!r}: {text}", file=sys.stderr, flush=True)
+            response = error_response(500, "the request failed; the reason is in the server's log")
+            await response(scope, receive, send_with_headers)

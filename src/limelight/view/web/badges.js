@@ -1,32 +1,33 @@
-// What a head does, in a number and a word.
+// Statistics of a head: its entropy, and badges that name the position it attends to.
 import { ALL } from "./decode.js";
 
-const ENOUGH = 0.5; // of the weight, on the mean over rows
+const THRESHOLD = 0.5; // mean weight over the rows that a pattern needs for a badge
 
-const SAME_SIDE = [
+const SELF_ATTENTION = [
   { name: "previous", column: (row) => row - 1 },
   { name: "itself", column: (row) => row },
   { name: "next", column: (row) => row + 1 },
   { name: "first", column: () => 0 },
 ];
 
-// Row t of a decoder writes target[t] and looks at written[0] to written[t], where written[t] is the token
-// just before: so the same index is "previous", the one before it "second last", and "itself" is not there.
-const WRITTEN = [
+// Row t of a decoder generates target[t] and attends to written[0] … written[t]. As written[t] is the token
+// before target[t], the same index is "previous", and the index before it "second to last".
+const DECODER = [
   { name: "previous", column: (row) => row },
-  { name: "second last", column: (row) => row - 1 },
+  { name: "second to last", column: (row) => row - 1 },
   { name: "first", column: () => 0 },
 ];
 
+// Returns the entropy, normalised by the entropy of uniform weights, and the patterns above the threshold.
 export function badgesOf(weights, head) {
-  const choices = choicesOf(weights);
-  const rows = Array.from({ length: weights.rows }, (_, row) => row).filter((row) => choices[row] > 1);
+  const counts = allowedKeys(weights);
+  const rows = Array.from({ length: weights.rows }, (_, row) => row).filter((row) => counts[row] > 1);
   const lines = rows.map((row) => weights.row(head, row));
   return {
-    entropy: mean(lines.map((line, i) => entropy(line) / Math.log(choices[rows[i]]))),
-    looks: placesOf(weights.map)
+    entropy: mean(lines.map((line, i) => entropy(line) / Math.log(counts[rows[i]]))),
+    patterns: patternsFor(weights.map)
       .map(({ name, column }) => ({ name, share: shareOf(rows, lines, column) }))
-      .filter(({ share }) => share >= ENOUGH),
+      .filter(({ share }) => share >= THRESHOLD),
   };
 }
 
@@ -36,8 +37,8 @@ export function entropy(row) {
   return sum;
 }
 
-// How many keys a row may look at. A row with one only has no choice and says nothing of its head.
-export function choicesOf(weights) {
+// The number of keys that each row may attend to. A row with only one key says nothing about a head.
+export function allowedKeys(weights) {
   const causal = isCausal(weights);
   return Array.from({ length: weights.rows }, (_, row) => (causal ? row + 1 : weights.columns));
 }
@@ -51,28 +52,28 @@ function isCausal({ rows, columns, heads, counts }) {
   return true;
 }
 
-function placesOf({ queries, keys }) {
-  if (queries === keys) return SAME_SIDE;
-  return queries === "target" && keys === "written" ? WRITTEN : [];
+function patternsFor({ queries, keys }) {
+  if (queries === keys) return SELF_ATTENTION;
+  return queries === "target" && keys === "written" ? DECODER : [];
 }
 
-// Only rows that have such a column: the first token has none before it.
+// The mean weight over the rows that have such a column: the first token has no previous one.
 function shareOf(rows, lines, column) {
-  const there = lines.map((line, i) => line[column(rows[i])]).filter((weight) => weight !== undefined);
-  return mean(there);
+  const found = lines.map((line, i) => line[column(rows[i])]).filter((weight) => weight !== undefined);
+  return mean(found);
 }
 
 function mean(values) {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
 }
 
-// Heads as they stand in the model, or those that look at least keys first.
+// Heads in the order of the model, or (sort "focused") by increasing entropy and without the mean over heads.
 export function sortHeads(heads, sort) {
   if (sort !== "focused") return heads;
   return heads.filter(({ head }) => head !== ALL).sort((a, b) => a.badges.entropy - b.badges.entropy);
 }
 
-export function inWords({ entropy: value, looks }) {
-  const places = looks.map(({ name }) => name).join(", ");
-  return `entropy ${value.toFixed(2)}${places ? `, looks at ${places}` : ""}`;
+export function describeBadges({ entropy: value, patterns }) {
+  const names = patterns.map(({ name }) => name).join(", ");
+  return `entropy ${value.toFixed(2)}${names ? `, attends mostly to: ${names}` : ""}`;
 }

@@ -1,27 +1,29 @@
-// Colours that every kind of colour vision tells apart. A weight's scale begins near the colour of the page,
-// so that what has no weight fades into it, and changes in luminance all the way.
+// Colours that colour-blind readers can distinguish. The scale for weights starts near the background colour
+// of the page, so that small weights fade into it, and its luminance is monotonic.
 
 const STOPS = {
   light: ["#eef4e0", "#cfe8b9", "#8fd0a0", "#4aaf9b", "#2a8a96", "#2a6289", "#2d3d75", "#24194f"],
   dark: ["#1f2539", "#2a3a68", "#2a6289", "#2a8a96", "#4aaf9b", "#8fd0a0", "#cfe87f", "#fbf7a6"],
 };
 
-// After Okabe and Ito (2008), with an olive for their yellow, which is lost on white.
+// The colours of Okabe and Ito (2008), with olive instead of yellow, which is hard to see on white.
 const HEADS = ["#0f7fc4", "#e08a00", "#009e73", "#cc6fa4", "#56b4e9", "#d55e00", "#a39a00", "#8a8f98"];
 
 const SIZE = 256;
 
-export function scale(theme) {
+// 256 colours as [red, green, blue] from weight 0 to the largest weight; theme is "light" or "dark".
+export function colourScale(theme) {
   const stops = STOPS[theme].map(rgb);
   return Array.from({ length: SIZE }, (_, i) => {
-    const place = (i / (SIZE - 1)) * (stops.length - 1);
-    const first = Math.min(Math.floor(place), stops.length - 2);
-    return stops[first].map((from, part) => from + (place - first) * (stops[first + 1][part] - from));
+    const position = (i / (SIZE - 1)) * (stops.length - 1);
+    const first = Math.min(Math.floor(position), stops.length - 2);
+    return stops[first].map((from, part) => from + (position - first) * (stops[first + 1][part] - from));
   });
 }
 
-// By the square root: a weight of a hundredth, which is much among many keys, is to be seen beside a weight of one.
-export function shade(weight, largest) {
+// The index of a weight in the scale. It grows with the square root of the weight: among many keys a weight
+// of 0.01 is large, and must be visible beside a weight of 1.
+export function scaleIndex(weight, largest) {
   if (!(weight > 0) || !(largest > 0)) return 0;
   return Math.round(Math.sqrt(Math.min(weight / largest, 1)) * (SIZE - 1));
 }
@@ -34,7 +36,7 @@ export function headColour(head) {
   return HEADS[head % HEADS.length];
 }
 
-// Relative luminance as WCAG 2 defines it.
+// Relative luminance, as defined by WCAG 2.
 export function luminance(colour) {
   const [red, green, blue] = colour.map((part) => {
     const value = part / 255;
@@ -43,8 +45,8 @@ export function luminance(colour) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-// What can be read on a colour.
-export function inkOn(colour) {
+// A text colour with enough contrast on a background colour.
+export function textColourOn(colour) {
   return luminance(colour) > 0.2 ? "#10151c" : "#ffffff";
 }
 

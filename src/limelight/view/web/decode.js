@@ -1,13 +1,14 @@
-// The weights of a record, as record.py packs them: of every map the steps of its rows, then its bytes.
-import { wordsOf } from "./words.js";
+// Decodes the weights of a record, which record.py packs: for every map the step sizes of its rows, then one
+// byte per weight.
+import { displayTokens } from "./format.js";
 
-export const ALL = -1; // in place of a head: the mean over all of them
+export const ALL = -1; // instead of the number of a head: the mean over all heads
 
 export async function decodeMaps(record) {
   const shapes = record.maps.map((map) => {
     const queries = record.sides[map.queries];
     const keys = record.sides[map.keys];
-    if (!queries || !keys) throw new Error(`the map ${map.name} has a side that the record does not have`);
+    if (!queries || !keys) throw new Error(`the record has no tokens for the map ${map.name}`);
     return { map, queries, keys };
   });
   const bytes = await unpacked(record.weights);
@@ -15,29 +16,29 @@ export async function decodeMaps(record) {
   const maps = shapes.map(({ map, queries, keys }) => {
     const rows = map.heads * queries.length;
     const length = rows * (4 + keys.length);
-    if (at + length > bytes.length) throw new Error("the record has fewer weights than its maps need");
+    if (at + length > bytes.length) throw new Error("the record has fewer weights than its maps require");
     const steps = floats(bytes, at, rows);
     const counts = bytes.subarray(at + 4 * rows, at + length);
     at += length;
-    return new Weights(map, wordsOf(queries), wordsOf(keys), steps, counts);
+    return new Weights(map, displayTokens(queries), displayTokens(keys), steps, counts);
   });
-  if (at !== bytes.length) throw new Error("the record has more weights than its maps need");
+  if (at !== bytes.length) throw new Error("the record has more weights than its maps require");
   return maps;
 }
 
-// What a browser says of damaged bytes ("Failed to fetch") would lead astray.
+// The browser's own message for corrupted bytes ("Failed to fetch") would be misleading.
 async function unpacked(weights) {
   try {
     return await inflate(bytesOf(weights));
   } catch {
-    throw new Error("its weights are damaged");
+    throw new Error("its weights are corrupted");
   }
 }
 
 export function bytesOf(base64) {
-  const letters = atob(base64);
-  const bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < bytes.length; i += 1) bytes[i] = letters.charCodeAt(i);
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = text.charCodeAt(i);
   return bytes;
 }
 
@@ -46,14 +47,15 @@ export async function inflate(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// A view of the bytes would do only where they are aligned and the machine is little-endian.
+// A Float32Array on the same bytes would require alignment and a little-endian machine.
 function floats(bytes, at, count) {
   const view = new DataView(bytes.buffer, bytes.byteOffset + at, 4 * count);
-  const found = new Float32Array(count);
-  for (let i = 0; i < count; i += 1) found[i] = view.getFloat32(4 * i, true);
-  return found;
+  const values = new Float32Array(count);
+  for (let i = 0; i < count; i += 1) values[i] = view.getFloat32(4 * i, true);
+  return values;
 }
 
+// The weights of one attention map; a weight is the step size of its row times its byte.
 export class Weights {
   constructor(map, queries, keys, steps, counts) {
     Object.assign(this, { map, queries, keys, steps, counts });
@@ -70,32 +72,32 @@ export class Weights {
   }
 
   row(head, row) {
-    const found = new Float32Array(this.columns);
+    const values = new Float32Array(this.columns);
     const [first, count] = head === ALL ? [0, this.heads] : [head, 1];
     for (let each = first; each < first + count; each += 1) {
       const line = each * this.rows + row;
       const step = this.steps[line] / count;
       const start = line * this.columns;
       for (let column = 0; column < this.columns; column += 1) {
-        found[column] += step * this.counts[start + column];
+        values[column] += step * this.counts[start + column];
       }
     }
-    return found;
+    return values;
   }
 }
 
 function largestOf(steps, counts, columns) {
   let largest = 0;
   for (let line = 0; line < steps.length; line += 1) {
-    let most = 0;
+    let max = 0;
     for (let at = line * columns; at < (line + 1) * columns; at += 1)
-      if (counts[at] > most) most = counts[at];
-    largest = Math.max(largest, steps[line] * most);
+      if (counts[at] > max) max = counts[at];
+    largest = Math.max(largest, steps[line] * max);
   }
   return largest;
 }
 
-// The columns that a row gives most weight to, the first one first; none that got nothing.
+// The columns with the largest weights of a row, in descending order; columns of weight 0 are left out.
 export function strongest(row, count = 3) {
   return Array.from(row, (weight, column) => ({ column, weight }))
     .filter(({ weight }) => weight > 0)

@@ -1,15 +1,15 @@
-// The explorer: records, views of them, and what can be saved.
+// The explorer: selects a record, shows its views as tabs, and saves images and data.
 import { decodeMaps } from "./decode.js";
-import { choice, make, newId } from "./dom.js";
+import { labelledSelect, make, newId } from "./dom.js";
 import { flow } from "./flow.js";
 import { makeHost } from "./host.js";
 import { image } from "./image.js";
 import { overview } from "./overview.js";
-import { looksAtPatches } from "./patches.js";
-import { saveData, savePicture } from "./save.js";
+import { attendsToPatches } from "./patches.js";
+import { saveData, saveImage } from "./save.js";
 import { DEFAULTS, readAddress, writeAddress } from "./state.js";
 import { isStepped, isTranslation } from "./steps.js";
-import { shortly, summary } from "./summary.js";
+import { shortLabel, summary } from "./summary.js";
 import { makeTabs } from "./tabs.js";
 import { translation } from "./translation.js";
 
@@ -21,14 +21,14 @@ const VIEWS = [
 ];
 
 function hasPatches({ record, maps }) {
-  return record.image !== null && maps.some((weights) => looksAtPatches(weights, record.image));
+  return record.image !== null && maps.some((weights) => attendsToPatches(weights, record.image));
 }
 
 function stepLabel({ record }) {
   return isTranslation(record) ? "Translation" : "Item by item";
 }
 
-// Builds the explorer in an element. In a live page there are no records at first: `show` brings them.
+// Builds the explorer in an element. A live page starts without records and adds them with `show`.
 export function explore(element, records, { live = false, state = readAddress() } = {}) {
   const explorer = new Explorer(element, records, live, state);
   return {
@@ -44,12 +44,12 @@ export function explore(element, records, { live = false, state = readAddress() 
 class Explorer {
   constructor(element, records, live, state) {
     Object.assign(this, { element, records, live, state: { ...DEFAULTS, ...state } });
-    this.turn = 0;
+    this.opened = 0; // number of records opened so far
     this.head = make("div", { class: "head" });
     this.panel = make("div", { class: "panel", role: "tabpanel", id: newId("panel") });
     element.classList.add("explorer");
     element.replaceChildren();
-    this.watchPage();
+    this.observePage();
   }
 
   set(change) {
@@ -57,19 +57,19 @@ class Explorer {
     writeAddress(this.state);
   }
 
-  // What is decoded late, after another record was asked for, is dropped.
+  // Decoding is asynchronous; the result is dropped if another record has been opened meanwhile.
   async open(record) {
-    this.turn += 1;
+    this.opened += 1;
     this.record = record;
-    const mine = this.turn;
+    const number = this.opened;
     let maps;
     try {
       maps = await decodeMaps(record);
     } catch (error) {
-      if (mine === this.turn) this.refuse(error);
+      if (number === this.opened) this.showError(error);
       return;
     }
-    if (mine !== this.turn) return;
+    if (number !== this.opened) return;
     this.host = makeHost(
       record,
       maps,
@@ -79,9 +79,9 @@ class Explorer {
     this.build();
   }
 
-  refuse(error) {
+  showError(error) {
     this.view = null;
-    this.head.replaceChildren(...this.picker());
+    this.head.replaceChildren(...this.recordSelect());
     const text = `This record cannot be shown: ${error.message}`;
     this.element.replaceChildren(this.head, make("p", { class: "error", role: "alert" }, text));
   }
@@ -89,7 +89,7 @@ class Explorer {
   build() {
     const { host } = this;
     const views = VIEWS.filter(({ fits }) => fits(host));
-    this.head.replaceChildren(...this.picker(), summary(host.record));
+    this.head.replaceChildren(...this.recordSelect(), summary(host.record));
     if (!views.length) {
       this.element.replaceChildren(this.head);
       return;
@@ -102,7 +102,7 @@ class Explorer {
     });
     this.element.replaceChildren(
       this.head,
-      make("div", { class: "bar-top" }, tabs, this.saves()),
+      make("div", { class: "bar-top" }, tabs, this.saveButtons()),
       this.panel,
     );
     this.openView(chosen);
@@ -114,32 +114,32 @@ class Explorer {
     this.view.start();
   }
 
-  picker() {
+  recordSelect() {
     if (this.records.length < 2) return [];
-    const options = this.records.map((record, value) => ({ value, text: shortly(record, value) }));
+    const options = this.records.map((record, value) => ({ value, text: shortLabel(record, value) }));
     const chosen = this.records.indexOf(this.record);
-    return [choice("Example", options, chosen, (record) => this.choose(record))];
+    return [labelledSelect("Example", options, chosen, (record) => this.select(record))];
   }
 
-  async choose(record) {
+  async select(record) {
     this.set({ record, step: 0 });
     await this.open(this.records[record]);
     this.head.querySelector("select")?.focus();
   }
 
-  saves() {
+  saveButtons() {
     const { record, maps } = this.host;
-    const picture = () => savePicture(this.view.picture(), this.view.title(), record);
+    const image = () => saveImage(this.view.canvas(), this.view.title(), record);
     const button = (text, click) => make("button", { type: "button", class: "quiet", click }, text);
     return make(
       "div",
       { class: "saves" },
-      button("Save picture", picture),
+      button("Save image", image),
       button("Save data", () => saveData(record, maps)),
     );
   }
 
-  watchPage() {
+  observePage() {
     let width = 0;
     new ResizeObserver(([{ contentRect }]) => {
       if (Math.round(contentRect.width) === width) return;
@@ -147,11 +147,11 @@ class Explorer {
       requestAnimationFrame(() => this.view?.redraw());
     }).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.view?.recolour());
-    window.addEventListener("hashchange", () => this.follow());
+    window.addEventListener("hashchange", () => this.onHashChange());
   }
 
-  // Another address was typed or pasted into the same page.
-  follow() {
+  // The address was edited, or a link was pasted into the open page.
+  onHashChange() {
     this.state = readAddress();
     if (!this.record) return;
     this.open(this.live ? this.record : (this.records[this.state.record] ?? this.records[0]));

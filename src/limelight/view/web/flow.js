@@ -1,16 +1,16 @@
-// Tokens on both sides and lines between them: which map, which heads, which token.
-import { inOrder } from "./bigmap.js";
-import { prepare, roomIn } from "./canvas.js";
+// The flow view: queries on the left, keys on the right, and a line for each weight.
+import { contentWidth, prepare } from "./canvas.js";
 import { headColour } from "./colours.js";
-import { choice, make, newId } from "./dom.js";
-import { drawLines, drawTokens, shapeOf } from "./flowdrawing.js";
-import { labelRoom } from "./heatmap.js";
-import { inSight, indexAt, linesOf, placeOf, sharesOf } from "./lines.js";
-import { clamp } from "./window.js";
-import { quoted } from "./words.js";
+import { labelledSelect, make, newId } from "./dom.js";
+import { drawLines, drawTokens, shapeOf } from "./flow_drawing.js";
+import { quoted } from "./format.js";
+import { labelWidth } from "./heatmap.js";
+import { strongestTokens } from "./large_map.js";
+import { indexAt, linesOf, sharesOf, visibleLines, yOf } from "./lines.js";
+import { clamp } from "./viewport.js";
 
 const HINT =
-  "Left: who looks. Right: what is looked at. Point at a token to see only its lines, or use the arrow keys.";
+  "Left: queries. Right: keys. Point at a token, or use the arrow keys, to show only the lines of one token.";
 const MOVES = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: 0, ArrowRight: 0 };
 
 export function flow(host) {
@@ -20,7 +20,7 @@ export function flow(host) {
     start: () => view.fill(),
     redraw: () => view.draw(),
     recolour: () => view.fill(),
-    picture: () => view.canvas,
+    canvas: () => view.canvas,
     title: () => view.name,
   };
 }
@@ -29,7 +29,7 @@ class Flow {
   constructor(host) {
     this.host = host;
     this.focus = null; // {side: "queries" | "keys", index}
-    this.lines = null; // found anew when the map, the heads or the focus change
+    this.lines = null; // computed again when the map, the heads or the focus change
     this.controls = make("div", { class: "controls" });
     this.canvas = make("canvas", { role: "img" });
     this.text = make("p", { class: "readout", id: newId("readout"), "aria-live": "polite" });
@@ -44,18 +44,18 @@ class Flow {
       tabindex: "0",
       role: "application",
       "aria-label":
-        "tokens and lines: up and down move along a side, left and right change it, escape shows all",
+        "tokens and lines: up and down select a token, left and right the side, Escape shows all lines",
       "aria-describedby": this.text.id,
       keydown: (event) => this.onKey(event),
       pointermove: (event) => this.onMove(event),
       pointerdown: (event) => this.onMove(event),
-      pointerleave: () => this.point(null),
-      scroll: () => this.later(),
+      pointerleave: () => this.setFocus(null),
+      scroll: () => this.drawInNextFrame(),
     };
   }
 
   get weights() {
-    return this.host.maps[this.host.chosen()];
+    return this.host.maps[this.host.selectedMap()];
   }
 
   get name() {
@@ -67,12 +67,12 @@ class Flow {
     return [...Array(this.weights.heads).keys()];
   }
 
-  get on() {
+  get shownHeads() {
     return this.heads.filter((head) => !this.host.state.off.includes(head));
   }
 
   fill() {
-    const maps = choice("Map", this.host.options(), this.host.chosen(), (map) => {
+    const maps = labelledSelect("Map", this.host.mapOptions(), this.host.selectedMap(), (map) => {
       this.host.set({ map });
       this.focus = null;
       this.fill();
@@ -80,15 +80,20 @@ class Flow {
     });
     const toggles = make("div", { class: "toggles", role: "group", "aria-label": "heads" });
     toggles.append(...this.heads.map((head) => this.toggle(head)));
-    if (this.heads.length > 1) toggles.append(this.several("all", []), this.several("none", this.heads));
+    if (this.heads.length > 1) {
+      toggles.append(
+        this.headsButton("all", "show all heads", []),
+        this.headsButton("none", "hide all heads", this.heads),
+      );
+    }
     this.controls.replaceChildren(maps, toggles);
     this.lines = null;
-    this.labels = this.labelRooms();
+    this.labels = this.labelWidths();
     this.draw();
   }
 
   toggle(head) {
-    const isOn = this.on.includes(head);
+    const isOn = this.shownHeads.includes(head);
     const button = make(
       "button",
       { type: "button", class: "toggle", "aria-pressed": String(isOn) },
@@ -97,24 +102,24 @@ class Flow {
     button.style.setProperty("--head", headColour(head));
     button.addEventListener("click", () => {
       const { off } = this.host.state;
-      this.switchOff(isOn ? [...off, head] : off.filter((other) => other !== head));
+      this.hideHeads(isOn ? [...off, head] : off.filter((other) => other !== head));
       this.controls.querySelectorAll(".toggle")[head].focus();
     });
     return button;
   }
 
-  several(text, off) {
-    const attributes = { type: "button", class: "small", "aria-label": `${text} heads` };
-    return make("button", { ...attributes, click: () => this.switchOff(off) }, text);
+  headsButton(text, label, off) {
+    const attributes = { type: "button", class: "small", "aria-label": label, title: label };
+    return make("button", { ...attributes, click: () => this.hideHeads(off) }, text);
   }
 
-  switchOff(off) {
+  hideHeads(off) {
     this.host.set({ off: [...off].sort((a, b) => a - b) });
     this.fill();
   }
 
-  // A wheel or a pointer sends more events than a screen has frames.
-  later() {
+  // A wheel or a pointer sends more events than the screen has frames.
+  drawInNextFrame() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
       this.draw();
@@ -122,42 +127,42 @@ class Flow {
   }
 
   draw() {
-    const { weights, on, stage, focus } = this;
-    this.shape = shapeOf(weights, roomIn(stage), this.labels, stage.scrollTop);
-    const { width, seen, top, limits, total } = this.shape;
+    const { weights, shownHeads, stage, focus } = this;
+    this.shape = shapeOf(weights, contentWidth(stage), this.labels, stage.scrollTop);
+    const { width, viewHeight, top, limits, total } = this.shape;
     this.inner.style.height = `${total}px`;
-    const pen = prepare(this.canvas, width, seen);
-    pen.translate(0, -top);
-    this.lines ??= linesOf(weights, on, focus);
-    const lines = inSight(this.lines, weights, limits);
-    const shares = focus && sharesOf(weights, on, focus);
-    drawLines(pen, lines, weights, this.shape);
-    for (const side of ["queries", "keys"]) drawTokens(pen, side, weights, this.shape, focus, shares);
+    const ctx = prepare(this.canvas, width, viewHeight);
+    ctx.translate(0, -top);
+    this.lines ??= linesOf(weights, shownHeads, focus);
+    const lines = visibleLines(this.lines, weights, limits);
+    const shares = focus && sharesOf(weights, shownHeads, focus);
+    drawLines(ctx, lines, weights, this.shape);
+    for (const side of ["queries", "keys"]) drawTokens(ctx, side, weights, this.shape, focus, shares);
     this.canvas.setAttribute(
       "aria-label",
-      `attention as ${this.lines.length} lines from queries to keys: ${this.name}`,
+      `attention weights as ${this.lines.length} lines from queries to keys: ${this.name}`,
     );
-    this.text.textContent = focus ? this.inWords(shares) : HINT;
+    this.text.textContent = focus ? this.describe(shares) : HINT;
   }
 
-  labelRooms() {
-    const pen = this.canvas.getContext("2d");
-    return [this.weights.queries, this.weights.keys].map((tokens) => labelRoom(pen, tokens, Infinity));
+  labelWidths() {
+    const ctx = this.canvas.getContext("2d");
+    return [this.weights.queries, this.weights.keys].map((tokens) => labelWidth(ctx, tokens, Infinity));
   }
 
-  inWords(shares) {
+  describe(shares) {
     const { focus, weights } = this;
     const isQuery = focus.side === "queries";
     const token = quoted(weights[focus.side][focus.index]);
-    const most = inOrder(isQuery ? weights.keys : weights.queries, shares);
-    return `${token} ${isQuery ? "looks most at" : "is looked at most by"} ${most}`;
+    const strongest = strongestTokens(isQuery ? weights.keys : weights.queries, shares);
+    return `${token} ${isQuery ? "attends most to" : "gets most attention from"} ${strongest}`;
   }
 
-  point(focus) {
+  setFocus(focus) {
     if (focus?.side === this.focus?.side && focus?.index === this.focus?.index) return;
     this.focus = focus;
     this.lines = null;
-    this.later();
+    this.drawInNextFrame();
   }
 
   onMove(event) {
@@ -167,7 +172,7 @@ class Flow {
     const side = x < shape.width / 2 ? "queries" : "keys";
     const isOnLines = x > shape.left + 12 && x < shape.right - 12;
     const index = indexAt(y, ...this.counts(side), shape.height);
-    this.point(isOnLines || index === null ? null : { side, index });
+    this.setFocus(isOnLines || index === null ? null : { side, index });
   }
 
   counts(side) {
@@ -176,7 +181,7 @@ class Flow {
   }
 
   onKey(event) {
-    if (event.key === "Escape") this.point(null);
+    if (event.key === "Escape") this.setFocus(null);
     else if (event.key in MOVES) this.move(event.key);
     else return;
     event.preventDefault();
@@ -187,9 +192,9 @@ class Flow {
     const side = { ArrowLeft: "queries", ArrowRight: "keys" }[key] ?? from.side;
     const [count, other] = this.counts(side);
     const index = clamp(from.index + MOVES[key], 0, count - 1);
-    const { seen, height } = this.shape;
-    const y = placeOf(index, count, other, height);
-    this.stage.scrollTop = clamp(this.stage.scrollTop, y + height - seen, y - height);
-    this.point({ side, index });
+    const { viewHeight, height } = this.shape;
+    const y = yOf(index, count, other, height);
+    this.stage.scrollTop = clamp(this.stage.scrollTop, y + height - viewHeight, y - height);
+    this.setFocus({ side, index });
   }
 }

@@ -1,114 +1,118 @@
-// Draws one map with its tokens on both axes.
-import { font, inks, prepare } from "./canvas.js";
-import { clamp } from "./window.js";
-import { visible } from "./words.js";
+// Draws one attention map with tokens on both axes.
+import { font, prepare, themeColours } from "./canvas.js";
+import { displayToken } from "./format.js";
+import { clamp } from "./viewport.js";
 
-const SPACE = 13; // pixels from one label to the next, at least
-const BIGGEST = 46; // pixels of a cell
-const GAP = 7; // between labels and the map
-const LEAST = 22; // pixels beside a map: a label of one letter is as high as others
+const LABEL_SPACING = 13; // minimum distance of two labels in pixels
+const MAX_CELL = 46; // maximum size of a cell in pixels
+const GAP = 7; // pixels between labels and the map
+const MIN_MARGIN = 22; // pixels for labels: also short labels need the height of a line
 const BOLD = 650;
 
-// Where the map stands on its canvas, and how large the canvas must be.
-export function layout({ width, tallest, rows, columns, left, top }) {
-  const across = Math.max(40, width - left - 2);
-  const cell = Math.min(BIGGEST, across / columns);
-  const wanted = rows <= 8 ? Math.max(cell, 22) : cell;
-  const down = Math.min(wanted, BIGGEST, Math.max(40, tallest - top) / rows);
-  const box = { left, top, width: cell * columns, height: down * rows };
+// The position of the map on its canvas (`box`), and the size of the canvas.
+export function layout({ width, maxHeight, rows, columns, left, top }) {
+  const cellWidth = Math.min(MAX_CELL, Math.max(40, width - left - 2) / columns);
+  const preferredHeight = rows <= 8 ? Math.max(cellWidth, 22) : cellWidth;
+  const cellHeight = Math.min(preferredHeight, MAX_CELL, Math.max(40, maxHeight - top) / rows);
+  const box = { left, top, width: cellWidth * columns, height: cellHeight * rows };
   return { box, width: left + box.width + 2, height: top + box.height + 2 };
 }
 
-// Every so many labels have room.
+// Every n-th label is drawn, so that labels do not overlap; returns n.
 export function labelStep(pixels, cells) {
-  return Math.max(1, Math.ceil((SPACE * cells) / pixels));
+  return Math.max(1, Math.ceil((LABEL_SPACING * cells) / pixels));
 }
 
-export function labelRoom(pen, tokens, most) {
-  pen.font = font(12, BOLD); // any of them may be chosen
-  const widest = tokens.reduce((widest, token) => Math.max(widest, pen.measureText(visible(token)).width), 0);
-  return Math.max(LEAST, Math.ceil(Math.min(widest, most)) + GAP);
+// The width of the longest label and its gap, at most `maxWidth` and the gap.
+export function labelWidth(ctx, tokens, maxWidth) {
+  ctx.font = font(12, BOLD); // any label may become the selected one
+  const widths = tokens.map((token) => ctx.measureText(displayToken(token)).width);
+  const widest = widths.reduce((a, b) => Math.max(a, b), 0);
+  return Math.max(MIN_MARGIN, Math.ceil(Math.min(widest, maxWidth)) + GAP);
 }
 
-// scene: {image, weights, view, cross, width, tallest}; -> the box of the map, which pointers need
+// scene: { image, weights, view, crosshair, width, maxHeight }. Returns the box of the map on the canvas.
 export function drawMap(canvas, scene) {
   const { weights, view } = scene;
-  const most = clamp(scene.width * 0.2, 56, 130);
+  const maxLabel = clamp(scene.width * 0.2, 56, 130);
   const measure = canvas.getContext("2d");
-  const left = labelRoom(measure, weights.queries, most);
-  const flat = labelRoom(measure, weights.keys, most);
-  const size = { width: scene.width, tallest: scene.tallest, rows: weights.rows, columns: weights.columns };
-  const { box, width, height } = layout({ ...size, left, top: flat });
-  const pen = prepare(canvas, width, height);
-  const ink = inks();
-  drawCells(pen, scene.image, view, box, ink);
-  if (scene.cross) drawCross(pen, scene.cross, view, box, ink);
-  drawLabels(pen, weights.queries, "rows", scene, box, ink);
-  drawLabels(pen, weights.keys, "columns", scene, box, ink);
+  const left = labelWidth(measure, weights.queries, maxLabel);
+  const top = labelWidth(measure, weights.keys, maxLabel);
+  const { rows, columns } = weights;
+  const { box, width, height } = layout({ ...scene, rows, columns, left, top });
+  const ctx = prepare(canvas, width, height);
+  const colours = themeColours();
+  drawCells(ctx, scene.image, view, box, colours);
+  if (scene.crosshair) drawCrosshair(ctx, scene.crosshair, view, box, colours);
+  drawLabels(ctx, weights.queries, "rows", scene, box, colours);
+  drawLabels(ctx, weights.keys, "columns", scene, box, colours);
   return box;
 }
 
-function drawCells(pen, image, view, box, ink) {
-  pen.fillStyle = ink.blank;
-  pen.fillRect(box.left, box.top, box.width, box.height);
-  // Cells have sharp edges, but of those smaller than a pixel none may be dropped.
-  pen.imageSmoothingEnabled = box.width < view.across || box.height < view.down;
-  pen.drawImage(image, view.x, view.y, view.across, view.down, box.left, box.top, box.width, box.height);
+function drawCells(ctx, image, view, box, colours) {
+  ctx.fillStyle = colours.blank;
+  ctx.fillRect(box.left, box.top, box.width, box.height);
+  // Sharp edges, except for cells smaller than a pixel: smoothing keeps all of them visible.
+  ctx.imageSmoothingEnabled = box.width < view.width || box.height < view.height;
+  ctx.drawImage(image, view.x, view.y, view.width, view.height, box.left, box.top, box.width, box.height);
 }
 
-function drawCross(pen, cross, view, box, ink) {
-  const [width, height] = [box.width / view.across, box.height / view.down];
-  const x = box.left + (cross.column - view.x) * width;
-  const y = box.top + (cross.row - view.y) * height;
-  pen.save();
-  pen.beginPath();
-  pen.rect(box.left - 1, box.top - 1, box.width + 2, box.height + 2);
-  pen.clip();
-  pen.strokeStyle = ink.mark;
-  pen.globalAlpha = 0.55;
-  pen.lineWidth = 1;
-  pen.strokeRect(box.left - 2, y, box.width + 4, height);
-  pen.strokeRect(x, box.top - 2, width, box.height + 4);
-  pen.globalAlpha = 1;
-  pen.lineWidth = 2;
-  pen.strokeRect(x, y, width, height);
-  pen.restore();
+function drawCrosshair(ctx, crosshair, view, box, colours) {
+  const [width, height] = [box.width / view.width, box.height / view.height];
+  const x = box.left + (crosshair.column - view.x) * width;
+  const y = box.top + (crosshair.row - view.y) * height;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(box.left - 1, box.top - 1, box.width + 2, box.height + 2);
+  ctx.clip();
+  ctx.strokeStyle = colours.mark;
+  ctx.globalAlpha = 0.55;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(box.left - 2, y, box.width + 4, height);
+  ctx.strokeRect(x, box.top - 2, width, box.height + 4);
+  ctx.globalAlpha = 1;
+  ctx.lineWidth = 2;
+  ctx.strokeRect(x, y, width, height);
+  ctx.restore();
 }
 
-function drawLabels(pen, tokens, axis, { view, cross }, box, ink) {
+function drawLabels(ctx, tokens, axis, { view, crosshair }, box, colours) {
   const isRow = axis === "rows";
-  const [from, count, pixels] = isRow ? [view.y, view.down, box.height] : [view.x, view.across, box.width];
-  const chosen = cross ? (isRow ? cross.row : cross.column) : -1;
+  const [from, count, pixels] = isRow ? [view.y, view.height, box.height] : [view.x, view.width, box.width];
+  const selected = crosshair ? (isRow ? crosshair.row : crosshair.column) : -1;
   const step = labelStep(pixels, count);
-  const room = (isRow ? box.left : box.top) - GAP;
+  const space = (isRow ? box.left : box.top) - GAP;
   for (let i = Math.ceil(from - 0.5); i < from + count && i < tokens.length; i += 1) {
     const at = ((i + 0.5 - from) * pixels) / count;
-    const isNear = chosen >= 0 && i !== chosen && Math.abs(i - chosen) * (pixels / count) < SPACE;
-    const isIn = at >= 0 && at <= pixels;
-    if (isIn && (i === chosen || (i % step === 0 && !isNear))) {
-      pen.fillStyle = i === chosen ? ink.text : ink.muted;
-      pen.font = font(12, i === chosen ? BOLD : 400);
-      drawLabel(pen, fitted(pen, visible(tokens[i]), room), isRow, at, box);
+    const distance = (Math.abs(i - selected) * pixels) / count;
+    const isNear = selected >= 0 && i !== selected && distance < LABEL_SPACING;
+    const isInside = at >= 0 && at <= pixels;
+    if (isInside && (i === selected || (i % step === 0 && !isNear))) {
+      ctx.fillStyle = i === selected ? colours.text : colours.muted;
+      ctx.font = font(12, i === selected ? BOLD : 400);
+      drawLabel(ctx, truncate(ctx, displayToken(tokens[i]), space), isRow, at, box);
     }
   }
 }
 
-function drawLabel(pen, text, isRow, at, box) {
-  pen.save();
-  pen.textBaseline = "middle";
-  pen.textAlign = isRow ? "right" : "left";
-  if (isRow) pen.translate(box.left - GAP, box.top + at);
-  else pen.translate(box.left + at, box.top - GAP);
-  const isShort = pen.measureText(text).width < 14;
-  if (!isRow && isShort) pen.textAlign = "center";
-  if (!isRow && !isShort) pen.rotate(-Math.PI / 2);
-  pen.fillText(text, 0, !isRow && isShort ? -4 : 0);
-  pen.restore();
+function drawLabel(ctx, text, isRow, at, box) {
+  ctx.save();
+  ctx.textBaseline = "middle";
+  ctx.textAlign = isRow ? "right" : "left";
+  if (isRow) ctx.translate(box.left - GAP, box.top + at);
+  else ctx.translate(box.left + at, box.top - GAP);
+  const isShort = ctx.measureText(text).width < 14;
+  if (!isRow && isShort) ctx.textAlign = "center";
+  if (!isRow && !isShort) ctx.rotate(-Math.PI / 2);
+  ctx.fillText(text, 0, !isRow && isShort ? -4 : 0);
+  ctx.restore();
 }
 
-export function fitted(pen, text, room) {
-  if (pen.measureText(text).width <= room) return text;
-  const letters = Array.from(text);
-  while (letters.length > 1 && pen.measureText(`${letters.join("")}…`).width > room) letters.pop();
-  return `${letters.join("")}…`;
+// Cuts a text to a width in pixels.
+export function truncate(ctx, text, width) {
+  if (ctx.measureText(text).width <= width) return text;
+  const characters = Array.from(text);
+  const cut = () => `${characters.join("")}…`;
+  while (characters.length > 1 && ctx.measureText(cut()).width > width) characters.pop();
+  return cut();
 }

@@ -1,9 +1,9 @@
-// One record and what the reader chose of it: all that a view sees of the page around it.
+// The interface between the page and a view: the record, its decoded maps, and the selections of the user.
 import { badgesOf } from "./badges.js";
 import { ALL } from "./decode.js";
 
 export function makeHost(record, maps, getState, set) {
-  const known = new Map();
+  const computed = new Map();
   return {
     record,
     maps,
@@ -14,21 +14,21 @@ export function makeHost(record, maps, getState, set) {
       return getState();
     },
 
-    // Once a record: they need every weight.
+    // Computed once per record, because they need every weight.
     badges(map, head) {
       const key = `${map}/${head}`;
-      if (!known.has(key)) known.set(key, badgesOf(maps[map], head));
-      return known.get(key);
+      if (!computed.has(key)) computed.set(key, badgesOf(maps[map], head));
+      return computed.get(key);
     },
 
-    // The map of the address, if there is such a one and it fits the view; -1 where none fits.
-    chosen(fits = () => true, otherwise = maps.findIndex(fits)) {
+    // The index of the selected map if it exists and fits the view, else a default; -1 if no map fits.
+    selectedMap(fits = () => true, fallback = maps.findIndex(fits)) {
       const { map } = getState();
-      return maps[map] && fits(maps[map]) ? map : otherwise;
+      return maps[map] && fits(maps[map]) ? map : fallback;
     },
 
-    // Maps to choose from.
-    options(fits = () => true) {
+    // The maps that fit the view, as options of a select element.
+    mapOptions(fits = () => true) {
       return maps
         .map((weights, value) => ({
           weights,
@@ -38,7 +38,8 @@ export function makeHost(record, maps, getState, set) {
         .filter(({ weights }) => fits(weights));
     },
 
-    head(map) {
+    // The selected head of a map; ALL if it has no such head.
+    selectedHead(map) {
       const { head } = getState();
       if (maps[map].heads === 1) return 0;
       return head < maps[map].heads ? head : ALL;

@@ -1,14 +1,19 @@
-// The picture, its patches lit by what a head looks at.
-import { nameOf } from "./bigmap.js";
-import { prepare, roomIn } from "./canvas.js";
+// The image view: the input image with the attention weights of its patches.
+import { handleArrowKeys } from "./arrow_keys.js";
+import { contentWidth, prepare } from "./canvas.js";
 import { ALL, strongest } from "./decode.js";
-import { choice, make, newId } from "./dom.js";
-import { drawFrame, drawLit } from "./light.js";
-import { looksAtPatches, movePatch, patchAt, patchWeights } from "./patches.js";
-import { rove } from "./roving.js";
+import { labelledSelect, make, newId } from "./dom.js";
+import { nameOf } from "./large_map.js";
+import { drawPatches, drawPatchFrame } from "./patch_overlay.js";
+import { attendsToPatches, movePatch, patchAt, patchWeights } from "./patches.js";
 
-const SMALL = 72;
-const LARGEST = 520;
+const THUMBNAIL = 72; // pixels
+const MAX_SIZE = 520;
+const MODES = [
+  { value: "both", text: "image and weights" },
+  { value: "image", text: "image" },
+  { value: "weights", text: "weights" },
+];
 
 export function image(host) {
   const view = new ImageView(host);
@@ -17,7 +22,7 @@ export function image(host) {
     start: () => view.load(),
     redraw: () => view.draw(),
     recolour: () => view.fill(),
-    picture: () => view.canvas,
+    canvas: () => view.canvas,
     title: () => view.title.textContent,
   };
 }
@@ -26,31 +31,30 @@ class ImageView {
   constructor(host) {
     this.host = host;
     this.grid = host.record.image;
-    this.fits = (weights) => looksAtPatches(weights, this.grid);
-    this.patch = null; // whose looks are shown; null: those of the class token, or of all
-    this.hovered = null; // {map, head} under the pointer
-    this.light = "both";
+    this.fits = (weights) => attendsToPatches(weights, this.grid);
+    this.patch = null; // the patch whose weights are shown; null: class token or mean over all patches
+    this.hovered = null; // { map, head } of the thumbnail under the pointer
+    this.mode = MODES[0].value;
     this.canvas = make("canvas", { role: "img" });
     this.title = make("h3", { class: "map-title" });
     this.text = make("p", { class: "readout", id: newId("readout"), "aria-live": "polite" });
     this.stage = make("div", this.listeners(), this.canvas);
     this.all = make("div", { class: "grids" });
-    rove(this.all, ".small-map");
-    const big = make(
+    handleArrowKeys(this.all, ".small-map");
+    const large = make(
       "section",
-      { class: "lit", "aria-label": "picture" },
+      { class: "patch-view", "aria-label": "image" },
       this.title,
       this.stage,
       this.text,
-      this.lights(),
+      this.modeSelect(),
     );
-    this.node = make("div", { class: "image" }, make("div", { class: "all" }, this.all), big);
+    this.node = make("div", { class: "image" }, make("div", { class: "all" }, this.all), large);
   }
 
-  lights() {
-    const options = ["both", "picture", "weights"].map((value) => ({ value, text: value }));
-    return choice("Show", options, this.light, (light) => {
-      this.light = light;
+  modeSelect() {
+    return labelledSelect("Show", MODES, this.mode, (mode) => {
+      this.mode = mode;
       this.draw();
     });
   }
@@ -61,15 +65,15 @@ class ImageView {
       class: "stage",
       tabindex: "0",
       role: "application",
-      "aria-label": "picture: arrow keys move from patch to patch, escape goes back to the whole",
+      "aria-label": "image: arrow keys select a patch, Escape clears the selection",
       "aria-describedby": this.text.id,
       pointermove: (event) => this.onMove(event),
       pointerdown: (event) => this.onMove(event),
-      pointerleave: () => this.point(null),
+      pointerleave: () => this.selectPatch(null),
       keydown: (event) => {
-        if (event.key === "Escape") this.point(null);
+        if (event.key === "Escape") this.selectPatch(null);
         else if (keys.includes(event.key))
-          this.point(this.patch === null ? 0 : movePatch(this.patch, event.key, this.grid));
+          this.selectPatch(this.patch === null ? 0 : movePatch(this.patch, event.key, this.grid));
         else return;
         event.preventDefault();
       },
@@ -82,7 +86,7 @@ class ImageView {
     try {
       await this.picture.decode();
     } catch {
-      this.text.textContent = "The picture of this record cannot be read.";
+      this.text.textContent = "The image of this record cannot be decoded.";
       return;
     }
     this.fill();
@@ -99,19 +103,19 @@ class ImageView {
 
   layer(weights, map) {
     const line = make("div", { class: "heads" });
-    if (weights.heads > 1) line.append(this.small(weights, map, ALL));
-    for (let head = 0; head < weights.heads; head += 1) line.append(this.small(weights, map, head));
+    if (weights.heads > 1) line.append(this.thumbnail(weights, map, ALL));
+    for (let head = 0; head < weights.heads; head += 1) line.append(this.thumbnail(weights, map, head));
     const { part, layer } = weights.map;
     const name = part === "encoder" ? `layer ${layer}` : `${part} ${layer}`;
     return make("div", { class: "layer-row" }, make("span", { class: "layer" }, name), line);
   }
 
-  small(weights, map, head) {
-    const canvas = make("canvas", { role: "img", "aria-label": `small picture: ${nameOf(weights, head)}` });
-    const { width, height } = this.size(SMALL);
-    const lit = patchWeights(weights, head, null, this.grid);
-    drawLit(prepare(canvas, width, height), this.picture, lit, this.grid, { width, height });
-    canvas.removeAttribute("style"); // it is as wide as its button
+  thumbnail(weights, map, head) {
+    const canvas = make("canvas", { role: "img", "aria-label": `thumbnail: ${nameOf(weights, head)}` });
+    const { width, height } = this.size(THUMBNAIL);
+    const values = patchWeights(weights, head, null, this.grid);
+    drawPatches(prepare(canvas, width, height), this.picture, values, this.grid, { width, height });
+    canvas.removeAttribute("style"); // the style sheet makes it as wide as its button
     const leave = () => this.hover(null);
     const enter = () => this.hover({ map, head });
     const attributes = {
@@ -121,7 +125,7 @@ class ImageView {
       title: nameOf(weights, head),
     };
     const label = make("span", { class: "caption" }, head === ALL ? "mean" : `head ${head}`);
-    attributes["aria-label"] = `${nameOf(weights, head)}; choose`;
+    attributes["aria-label"] = `${nameOf(weights, head)}; select`;
     Object.assign(attributes, { pointerenter: enter, pointerleave: leave, focus: enter, blur: leave });
     attributes.click = () => {
       this.host.set({ map, head });
@@ -131,28 +135,28 @@ class ImageView {
     return make("button", attributes, canvas, label);
   }
 
-  // The map that is pointed at, else the chosen one; at first the last layer, where most has come together.
+  // The map under the pointer, else the selected one; by default the last layer.
   get shown() {
     if (this.hovered) return this.hovered;
-    const fitting = this.host.maps.findLastIndex(
+    const fallback = this.host.maps.findLastIndex(
       (weights) => this.fits(weights) && weights.map.part !== "pooling",
     );
-    const map = this.host.chosen(this.fits, fitting);
-    return { map, head: this.host.head(map) };
+    const map = this.host.selectedMap(this.fits, fallback);
+    return { map, head: this.host.selectedHead(map) };
   }
 
   mark() {
     const { map, head } = this.shown;
     for (const item of this.all.querySelectorAll(".small-map")) {
-      const isChosen = item.dataset.key === `${map}/${head}`;
-      item.setAttribute("aria-pressed", String(isChosen));
-      item.setAttribute("tabindex", isChosen ? "0" : "-1");
+      const isSelected = item.dataset.key === `${map}/${head}`;
+      item.setAttribute("aria-pressed", String(isSelected));
+      item.setAttribute("tabindex", isSelected ? "0" : "-1");
     }
   }
 
-  size(most) {
+  size(maxSize) {
     const { naturalWidth, naturalHeight } = this.picture;
-    const factor = most / Math.max(naturalWidth, naturalHeight);
+    const factor = maxSize / Math.max(naturalWidth, naturalHeight);
     return { width: naturalWidth * factor, height: naturalHeight * factor };
   }
 
@@ -161,39 +165,45 @@ class ImageView {
     const { map, head } = this.shown;
     const weights = this.host.maps[map];
     const query = this.patch === null ? null : this.patch + this.grid.first;
-    const lit = patchWeights(weights, head, query, this.grid);
-    const size = this.size(Math.min(LARGEST, roomIn(this.stage.parentElement)));
-    const pen = prepare(this.canvas, size.width, size.height);
-    drawLit(pen, this.picture, lit, this.grid, { ...size, light: this.light });
-    if (this.patch !== null && weights.rows > 1) drawFrame(pen, this.patch, this.grid, size);
+    const values = patchWeights(weights, head, query, this.grid);
+    const size = this.size(Math.min(MAX_SIZE, contentWidth(this.stage.parentElement)));
+    const ctx = prepare(this.canvas, size.width, size.height);
+    drawPatches(ctx, this.picture, values, this.grid, { ...size, mode: this.mode });
+    if (this.patch !== null && weights.rows > 1) drawPatchFrame(ctx, this.patch, this.grid, size);
     this.title.textContent = nameOf(weights, head);
-    this.describe(lit, weights);
+    this.describe(values, weights);
   }
 
-  describe(lit, weights) {
-    const { columns, first } = this.grid;
+  describe(values, weights) {
+    const { columns } = this.grid;
     const name = (patch) => `row ${Math.floor(patch / columns)}, column ${patch % columns}`;
-    const isOne = this.patch !== null && weights.rows > 1;
-    const all = first > 0 || weights.rows === 1 ? "The answer looks" : "On the mean, patches look";
-    const most = strongest(lit).map(({ column, weight }) => `${name(column)} (${weight.toFixed(3)})`);
-    const who = isOne ? `The patch at ${name(this.patch)} looks` : all;
-    this.text.textContent = `${who} most at ${most.join("; ") || "nothing"}`;
-    this.canvas.setAttribute("aria-label", `picture lit by ${nameOf(weights, this.shown.head)}`);
+    const patches = strongest(values).map(({ column, weight }) => `${name(column)} (${weight.toFixed(3)})`);
+    const isPatch = this.patch !== null && weights.rows > 1;
+    const query = isPatch ? `The patch at ${name(this.patch)} attends` : this.defaultQuery(weights);
+    this.text.textContent = `${query} most to ${patches.join("; ") || "no patch"}`;
+    const label = `image with attention weights: ${nameOf(weights, this.shown.head)}`;
+    this.canvas.setAttribute("aria-label", label);
   }
 
-  point(patch) {
+  // The queries whose weights are shown while no patch is selected.
+  defaultQuery(weights) {
+    if (weights.map.part === "pooling") return "The pooling query attends";
+    return this.grid.first > 0 ? "The class token attends" : "On average, the patches attend";
+  }
+
+  selectPatch(patch) {
     if (patch === this.patch) return;
     this.patch = patch;
     this.draw();
   }
 
-  hover(which) {
-    this.hovered = which;
+  hover(thumbnail) {
+    this.hovered = thumbnail;
     this.draw();
   }
 
   onMove(event) {
     const { left, top, width, height } = this.canvas.getBoundingClientRect();
-    this.point(patchAt((event.clientX - left) / width, (event.clientY - top) / height, this.grid));
+    this.selectPatch(patchAt((event.clientX - left) / width, (event.clientY - top) / height, this.grid));
   }
 }

@@ -1,9 +1,10 @@
-// The lines of the flow: which there are, where they run and how thick they are. Arithmetic only.
+// The lines of the flow view: selection, position and thickness. Pure functions.
 
-export const THRESHOLD = 0.02; // below, a line would not be seen and there are very many
-const MOST = 1500; // lines at once: of more the strongest, so that scrolling stays smooth
+export const THRESHOLD = 0.02; // smaller weights have no line: there are many, and they would be invisible
+const MAX_LINES = 1500; // only the strongest are drawn, so that scrolling stays smooth
 
-// focus: null for all, or {side: "queries" | "keys", index}. The weak ones come first: the strong lie on top.
+// focus: null for all lines, or { side: "queries" | "keys", index } for those of one token. The lines are
+// sorted by weight, so that strong lines are drawn on top.
 export function linesOf(weights, heads, focus = null, threshold = THRESHOLD) {
   const found = [];
   const rows = focus?.side === "queries" ? [focus.index] : [...Array(weights.rows).keys()];
@@ -19,29 +20,32 @@ export function linesOf(weights, heads, focus = null, threshold = THRESHOLD) {
   return found.sort((a, b) => a.weight - b.weight);
 }
 
-// Lines that begin or end between the first and the last row of tokens in sight; they come as `linesOf` sorts them.
-export function inSight(lines, { rows, columns }, [first, last]) {
-  const isSeen = (row) => row >= first && row <= last;
-  const [down, aside] = [shift(rows, columns), shift(columns, rows)];
-  return lines.filter(({ row, column }) => isSeen(row + down) || isSeen(column + aside)).slice(-MOST);
+// The strongest lines that start or end between the first and the last visible row; `lines` are sorted.
+export function visibleLines(lines, { rows, columns }, [first, last]) {
+  const isVisible = (row) => row >= first && row <= last;
+  const [queryShift, keyShift] = [shift(rows, columns), shift(columns, rows)];
+  return lines
+    .filter(({ row, column }) => isVisible(row + queryShift) || isVisible(column + keyShift))
+    .slice(-MAX_LINES);
 }
 
-// The shorter side stands in the middle of the longer one.
+// The shorter side is centred; returns its offset in rows.
 export function shift(count, other) {
   return count < other ? (other - count) / 2 : 0;
 }
 
-export function placeOf(index, count, other, height) {
+// The vertical centre of a token in pixels.
+export function yOf(index, count, other, height) {
   return (index + shift(count, other) + 0.5) * height;
 }
 
-// -> the token at a height, or null where there is none
+// The index of the token at a vertical position, or null.
 export function indexAt(y, count, other, height) {
   const index = Math.floor(y / height - shift(count, other));
   return index >= 0 && index < count ? index : null;
 }
 
-// How much of its weight a query gives to each key, or a key gets from each query: on the mean over some heads.
+// The weights of a query on all keys, or of all queries on a key: the mean over some heads.
 export function sharesOf(weights, heads, { side, index }) {
   const found = new Float32Array(side === "queries" ? weights.columns : weights.rows);
   for (const head of heads) {

@@ -1,16 +1,16 @@
-// The served page: what is typed or dropped is answered and shown at once.
-import { look, makeAsker, read } from "./asking.js";
+// The live page: sends the input to the server and shows the record of the response.
 import { make } from "./dom.js";
 import { explore } from "./explorer.js";
+import { fetchRecord, makeRequester, readResponse } from "./requests.js";
 import { readAddress } from "./state.js";
 
-const form = document.getElementById("ask");
+const form = document.getElementById("input-form");
 const message = document.getElementById("message");
 const busy = document.getElementById("busy");
 const explorer = explore(document.getElementById("explorer"), [], { live: true, state: readAddress() });
 
-const asker = makeAsker({
-  send: look,
+const requester = makeRequester({
+  send: fetchRecord,
   onRecord: (record) => {
     message.textContent = "";
     explorer.show(record);
@@ -20,68 +20,68 @@ const asker = makeAsker({
   },
   onBusy: (isBusy) => {
     form.setAttribute("aria-busy", String(isBusy));
-    busy.textContent = isBusy ? "looking …" : "";
+    busy.textContent = isBusy ? "computing …" : "";
   },
 });
 
-function textForm({ longest, examples }, given) {
+function addTextForm({ longest, examples }, given) {
   const field = make("textarea", { id: "given", rows: "2", spellcheck: "false", autocomplete: "off" });
   field.value = given;
-  const ask = (when) => {
+  const submit = (send) => {
     explorer.set({ given: field.value });
-    if (field.value.trim()) when(field.value);
-    else asker.stop();
+    if (field.value.trim()) send(field.value);
+    else requester.cancel();
   };
-  field.addEventListener("input", () => ask(asker.soon));
+  field.addEventListener("input", () => submit(requester.sendLater));
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
-    ask(asker.now);
+    submit(requester.send);
   });
-  const hint = `The prediction and the maps follow as you type, up to ${longest} tokens.`;
+  const hint = `The prediction and the attention maps update as you type. Maximum: ${longest} tokens.`;
   form.append(
-    make("label", { for: "given", class: "label" }, "Type here"),
+    make("label", { for: "given", class: "label" }, "Input text"),
     field,
     make("p", { class: "muted note" }, hint),
   );
   form.append(
     exampleButtons(examples, (example) => {
       field.value = example;
-      ask(asker.now);
+      submit(requester.send);
     }),
   );
-  // A link to another input was pasted into this page.
+  // A link to another input was pasted into the open page.
   window.addEventListener("hashchange", () => {
-    const { given: wanted } = readAddress();
-    if (!wanted || wanted === field.value) return;
-    field.value = wanted;
-    ask(asker.now);
+    const { given: text } = readAddress();
+    if (!text || text === field.value) return;
+    field.value = text;
+    submit(requester.send);
   });
-  if (given.trim()) ask(asker.now);
+  if (given.trim()) submit(requester.send);
 }
 
-function imageForm() {
+function addImageForm() {
   const picker = make("input", { type: "file", id: "file", accept: "image/*", class: "hidden" });
   const zone = make(
     "label",
     { for: "file", class: "drop" },
     picker,
-    make("strong", {}, "Drop a picture here"),
+    make("strong", {}, "Drop an image here"),
     " or choose a file",
   );
-  const take = (files) => {
-    if (files.length) asker.now(files[0]);
+  const submit = (files) => {
+    if (files.length) requester.send(files[0]);
   };
   const hover = (isOver) => (event) => {
     event.preventDefault();
     zone.classList.toggle("over", isOver);
   };
-  picker.addEventListener("change", () => take(picker.files));
+  picker.addEventListener("change", () => submit(picker.files));
   zone.addEventListener("dragover", hover(true));
   zone.addEventListener("dragleave", hover(false));
   zone.addEventListener("drop", (event) => {
     hover(false)(event);
-    take(event.dataTransfer.files);
+    submit(event.dataTransfer.files);
   });
   form.append(zone);
 }
@@ -101,12 +101,12 @@ function exampleButtons(examples, onChoose) {
 }
 
 async function start() {
-  const about = await read(await fetch("api/about"));
+  const about = await readResponse(await fetch("api/about"));
   document.title = `${about.name} · limelight`;
   document.getElementById("name").textContent = about.name;
   if (about.first) explorer.show(about.first);
-  if (about.kind === "image") imageForm();
-  else textForm(about, explorer.state.given || about.sample);
+  if (about.kind === "image") addImageForm();
+  else addTextForm(about, explorer.state.given || about.sample);
 }
 
 form.addEventListener("submit", (event) => event.preventDefault());

@@ -1,49 +1,50 @@
-// All maps at a glance, a row a layer, and one of them enlarged.
-import { inWords, sortHeads } from "./badges.js";
-import { BigMap, nameOf } from "./bigmap.js";
-import { cells, legend, paint } from "./canvas.js";
+// The overview: one small map per head, one row per layer, and the selected map enlarged.
+import { handleArrowKeys } from "./arrow_keys.js";
+import { describeBadges, sortHeads } from "./badges.js";
+import { cellGrid, legend, paint } from "./canvas.js";
 import { ALL } from "./decode.js";
-import { choice, make } from "./dom.js";
-import { rove } from "./roving.js";
+import { labelledSelect, make } from "./dom.js";
+import { LargeMap, nameOf } from "./large_map.js";
 
-const SMALL = 128; // pixels of a small map, at most
+const THUMBNAIL = 128; // maximum size of a small map in pixels
 
 const SORTS = [
-  { value: "model", text: "as in the model" },
-  { value: "focused", text: "most focused first" },
+  { value: "model", text: "model order" },
+  { value: "focused", text: "lowest entropy first" },
 ];
 
 export function overview(host) {
-  const big = new BigMap(() => grid.querySelector("[aria-pressed=true]")?.focus());
+  const large = new LargeMap(() => grid.querySelector("[aria-pressed=true]")?.focus());
   const grid = make("div", { class: "grids" });
-  rove(grid, ".small-map");
+  handleArrowKeys(grid, ".small-map");
   const controls = make("div", { class: "controls" });
   const help = make("p", { class: "muted note" });
-  help.append("One map a head: a row for who looks, a column for what is looked at. ");
-  help.append("Entropy is 0 where a head looks at one token, 1 where it looks at all alike.");
+  help.append("One map per head; rows are queries, columns are keys. The number is the normalised entropy: ");
+  help.append("0 if a head attends to a single token, 1 if it attends to all tokens equally. ");
+  help.append("A badge names the position with most of the weight.");
   const node = make(
     "div",
     { class: "overview" },
     make("div", { class: "all" }, controls, grid, help),
-    big.node,
+    large.node,
   );
 
-  function choose(map, head) {
+  function select(map, head) {
     host.set({ map, head });
     mark();
     show();
-    big.node.scrollIntoView({ block: "nearest" });
-    big.stage.focus({ preventScroll: true });
+    large.node.scrollIntoView({ block: "nearest" });
+    large.stage.focus({ preventScroll: true });
   }
 
   function show() {
-    const map = host.chosen();
-    big.show(host.maps[map], host.head(map), host.largest);
+    const map = host.selectedMap();
+    large.show(host.maps[map], host.selectedHead(map), host.largest);
   }
 
   function mark() {
-    const map = host.chosen();
-    const key = `${map}/${host.head(map)}`;
+    const map = host.selectedMap();
+    const key = `${map}/${host.selectedHead(map)}`;
     const items = [...grid.querySelectorAll(".small-map")];
     const marked = items.find((item) => item.dataset.key === key);
     for (const item of items) {
@@ -53,14 +54,14 @@ export function overview(host) {
   }
 
   function fill() {
-    const sort = choice("Order", SORTS, host.state.sort, (value) => {
+    const sort = labelledSelect("Order", SORTS, host.state.sort, (value) => {
       host.set({ sort: value });
       fill();
       sortSelect()?.focus();
     });
     const sortSelect = () => controls.querySelector("select");
     controls.replaceChildren(sort, legend(host.largest));
-    grid.replaceChildren(...groups(host).map((group) => section(host, group, choose)));
+    grid.replaceChildren(...groups(host).map((group) => section(host, group, select)));
     mark();
   }
 
@@ -70,17 +71,17 @@ export function overview(host) {
       fill();
       show();
     },
-    redraw: () => big.draw(),
+    redraw: () => large.draw(),
     recolour: () => {
       fill();
-      big.repaint();
+      large.repaint();
     },
-    picture: () => big.canvas,
-    title: () => big.title.textContent,
+    canvas: () => large.canvas,
+    title: () => large.title.textContent,
   };
 }
 
-// By part, in the order in which the parts come; each with its rows of heads.
+// The maps grouped by part of the model (encoder, decoder, …), each with its rows of heads.
 export function groups({ maps, state, badges }) {
   const parts = [...new Set(maps.map(({ map }) => map.part))];
   return parts.map((part) => {
@@ -99,32 +100,32 @@ function headsOf(weights, map, badges) {
   return heads.map((head) => ({ weights, map, head, badges: badges(map, head) }));
 }
 
-function section(host, { part, isSorted, rows }, choose) {
+function section(host, { part, isSorted, rows }, select) {
   const node = make("section", { class: "part" }, make("h3", {}, part));
   for (const row of rows) {
     const line = make("div", { class: isSorted ? "heads wrapped" : "heads" });
-    line.append(...row.map((one) => smallMap(host, one, isSorted, choose)));
+    line.append(...row.map((one) => smallMap(host, one, isSorted, select)));
     const label = isSorted ? [] : [make("span", { class: "layer" }, `layer ${row[0].weights.map.layer}`)];
     node.append(make("div", { class: "layer-row" }, ...label, line));
   }
   return node;
 }
 
-function smallMap(host, { weights, map, head, badges }, isSorted, choose) {
+function smallMap(host, { weights, map, head, badges }, isSorted, select) {
   const name = nameOf(weights, head);
-  const canvas = paint(cells(weights, head, host.largest, SMALL));
+  const canvas = paint(cellGrid(weights, head, host.largest, THUMBNAIL));
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `small map: ${name}`);
   const label = head === ALL ? "mean" : isSorted ? `L${weights.map.layer} · H${head}` : `head ${head}`;
   const entropy = make(
     "span",
-    { class: "entropy", title: "entropy: 0 focused, 1 even" },
+    { class: "entropy", title: "normalised entropy: 0 = one token, 1 = all tokens equally" },
     badges.entropy.toFixed(2),
   );
-  const looks = badges.looks.map(({ name: look }) => make("span", { class: "badge" }, look));
+  const patterns = badges.patterns.map((pattern) => make("span", { class: "badge" }, pattern.name));
   const attributes = { type: "button", class: "small-map", "data-key": `${map}/${head}`, title: name };
-  attributes["aria-label"] = `${name}: ${inWords(badges)}; enlarge`;
-  attributes.click = () => choose(map, head);
+  attributes["aria-label"] = `${name}: ${describeBadges(badges)}; enlarge`;
+  attributes.click = () => select(map, head);
   const caption = make("span", { class: "caption" }, make("span", {}, label), entropy);
-  return make("button", attributes, canvas, caption, make("span", { class: "badges" }, ...looks));
+  return make("button", attributes, canvas, caption, make("span", { class: "badges" }, ...patterns));
 }

@@ -1,4 +1,4 @@
-// The report: its records stand in the page itself.
+// The report page: its records are embedded in the page.
 import { explore } from "./explorer.js";
 
 const records = JSON.parse(document.getElementById("records").textContent);

@@ -1,10 +1,10 @@
-// Pictures and numbers, as files.
-import { font, inks } from "./canvas.js";
+// Saves images and data as files.
+import { font, themeColours } from "./canvas.js";
 import { make } from "./dom.js";
 
 const DIGITS = 6;
-const EDGE = 16; // pixels around a picture, and its title above it
-const TITLE = 30;
+const MARGIN = 16; // pixels around an image
+const TITLE_HEIGHT = 30; // pixels above it
 
 // The record with its weights as numbers: weights[map][head][query][key].
 export function dataOf(record, maps) {
@@ -21,43 +21,45 @@ export function saveData(record, maps) {
   download(new Blob([text], { type: "application/json" }), `${fileName(record.name)}.json`);
 }
 
-export async function savePicture(canvas, title, record) {
-  const blob = await new Promise((resolve) => framed(canvas, title).toBlob(resolve, "image/png"));
+export async function saveImage(canvas, title, record) {
+  const blob = await new Promise((resolve) => withTitle(canvas, title).toBlob(resolve, "image/png"));
   download(blob, `${fileName(`${record.name} ${title}`)}.png`);
 }
 
+// A file name without special characters.
 export function fileName(text) {
-  const plain = text
+  const name = text
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]+/gu, "-")
     .replace(/^-+|-+$/g, "");
-  return plain.slice(0, 80) || "attention";
+  return name.slice(0, 80) || "attention";
 }
 
-// On the page a canvas lets its background through; a file needs one of its own.
-function framed(canvas, title) {
+// Adds a background, margins and a title: on the page, the canvas is transparent.
+function withTitle(canvas, title) {
   const ratio = window.devicePixelRatio || 1;
-  const [edge, head] = [EDGE * ratio, TITLE * ratio];
-  const whole = document.createElement("canvas");
-  Object.assign(whole, { width: canvas.width + 2 * edge, height: canvas.height + 2 * edge + head });
-  const pen = whole.getContext("2d");
-  const ink = inks();
-  pen.fillStyle = ink.surface;
-  pen.fillRect(0, 0, whole.width, whole.height);
-  pen.fillStyle = ink.text;
-  pen.font = font(14 * ratio, 600);
-  pen.textBaseline = "top";
-  pen.fillText(title, edge, edge, canvas.width);
-  pen.drawImage(canvas, edge, edge + head);
-  return whole;
+  const [margin, titleHeight] = [MARGIN * ratio, TITLE_HEIGHT * ratio];
+  const result = document.createElement("canvas");
+  const size = { width: canvas.width + 2 * margin, height: canvas.height + 2 * margin + titleHeight };
+  Object.assign(result, size);
+  const ctx = result.getContext("2d");
+  const colours = themeColours();
+  ctx.fillStyle = colours.surface;
+  ctx.fillRect(0, 0, result.width, result.height);
+  ctx.fillStyle = colours.text;
+  ctx.font = font(14 * ratio, 600);
+  ctx.textBaseline = "top";
+  ctx.fillText(title, margin, margin, canvas.width);
+  ctx.drawImage(canvas, margin, margin + titleHeight);
+  return result;
 }
 
 function download(blob, name) {
-  const address = URL.createObjectURL(blob);
-  const link = make("a", { href: address, download: name, hidden: true });
+  const url = URL.createObjectURL(blob);
+  const link = make("a", { href: url, download: name, hidden: true });
   document.body.append(link);
   link.click();
   link.remove();
-  // The browser reads the address after the click; a minute is enough for it.
-  setTimeout(() => URL.revokeObjectURL(address), 60000);
+  // The browser reads the URL after the click; it is kept for one minute.
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
 }

@@ -1,16 +1,16 @@
-// What the page shows, as the part of its address behind "#": a link opens the same view again.
+// The state of the page in its URL, after "#", so that a link opens the same view.
 import { ALL } from "./decode.js";
 
 export const VIEWS = ["overview", "flow", "image", "translation"];
 export const SORTS = ["model", "focused"];
-const LONGEST = 20000; // characters of what was typed
+const MAX_GIVEN = 20000; // characters of the input text
 
 export const DEFAULTS = Object.freeze({
   view: VIEWS[0],
   record: 0,
-  map: -1, // none chosen: each view has one that it begins with
+  map: -1, // none selected: each view has its own default
   head: ALL,
-  off: Object.freeze([]), // heads that are switched off
+  off: Object.freeze([]), // hidden heads of the flow view
   step: 0,
   sort: SORTS[0],
   given: "",
@@ -24,19 +24,19 @@ const READERS = {
   off: (text) => heads(text),
   step: (text) => number(text, 0),
   sort: (text) => oneOf(SORTS, text),
-  given: (text) => (text.length <= LONGEST ? text : undefined),
+  given: (text) => (text.length <= MAX_GIVEN ? text : undefined),
 };
 
 export function encodeState(state) {
   const parts = new URLSearchParams();
-  for (const [name, usual] of Object.entries(DEFAULTS)) {
-    const value = String(state[name] ?? usual);
-    if (value !== String(usual)) parts.set(name, value);
+  for (const [name, defaultValue] of Object.entries(DEFAULTS)) {
+    const value = String(state[name] ?? defaultValue);
+    if (value !== String(defaultValue)) parts.set(name, value);
   }
   return parts.toString();
 }
 
-// What cannot be read is as if it were not there.
+// Invalid parts are replaced by their defaults.
 export function decodeState(hash) {
   const parts = new URLSearchParams(String(hash).replace(/^#/, ""));
   const state = { ...DEFAULTS };
@@ -60,7 +60,7 @@ export function writeAddress(state) {
       hash ? `#${hash}` : window.location.pathname + window.location.search,
     );
   } catch {
-    // In a sandboxed frame of a notebook there is no address to write to.
+    // The sandboxed frame of a notebook does not allow changes of its URL.
   }
 }
 
@@ -68,9 +68,9 @@ function oneOf(allowed, text) {
   return allowed.includes(text) ? text : undefined;
 }
 
-function number(text, least) {
+function number(text, min) {
   const value = /^-?\d{1,4}$/.test(text) ? Number(text) : NaN;
-  return value >= least ? value : undefined;
+  return value >= min ? value : undefined;
 }
 
 function heads(text) {

@@ -1,7 +1,7 @@
-// An answer that came token by token: where one is and what was looked at there. Arithmetic only.
-import { wordsOf } from "./words.js";
+// Outputs that consist of one prediction per token (a step). Pure functions.
+import { displayTokens } from "./format.js";
 
-// Steps belong to the tokens of one side; only maps in which that side looks can tell what it looked at.
+// Whether the record has one step for each token of the side `record.stepped`.
 export function isStepped(record) {
   const tokens = record.sides[record.stepped];
   return Boolean(tokens && tokens.length && record.steps.length === tokens.length);
@@ -16,29 +16,30 @@ export function clampStep(step, count) {
   return Math.min(Math.max(step, 0), count - 1);
 }
 
+// The step after a key press; null if the key is not handled.
 export function stepBy(key, step, count) {
-  const moved = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: count - 1 }[key];
-  return moved === undefined ? null : clampStep(moved, count);
+  const next = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: count - 1 }[key];
+  return next === undefined ? null : clampStep(next, count);
 }
 
-// A translation is shown by what it looks at in its source; others by what they look at at all.
-export function stepMap(record) {
+// A filter for the maps whose queries are the steps; for a translation, only cross-attention.
+export function isStepMap(record) {
   return ({ map }) => map.queries === record.stepped && (!isTranslation(record) || map.keys === "source");
 }
 
-// What stands there, what is being written and what is still to come.
-export function writtenAt(record, step) {
+// The output tokens before, at and after a step.
+export function outputAt(record, step) {
   const tokens = isTranslation(record)
-    ? wordsOf(record.sides.target)
-    : record.steps.map((likely) => likely[0]?.text ?? "");
-  return { before: tokens.slice(0, step), now: tokens[step], after: tokens.slice(step + 1) };
+    ? displayTokens(record.sides.target)
+    : record.steps.map((candidates) => candidates[0]?.text ?? "");
+  return { before: tokens.slice(0, step), current: tokens[step], after: tokens.slice(step + 1) };
 }
 
 export function candidatesAt(record, step) {
-  const likely = record.steps[step];
-  const words = wordsOf(
-    likely.map(({ text }) => text),
+  const candidates = record.steps[step];
+  const texts = displayTokens(
+    candidates.map(({ text }) => text),
     record.sides[record.stepped],
   );
-  return likely.map(({ probability }, i) => ({ text: words[i], probability }));
+  return candidates.map(({ probability }, i) => ({ text: texts[i], probability }));
 }

@@ -1,22 +1,21 @@
-// What was given, what the model said of it, how sure it is and whether that was right.
+// The summary of a record: input, prediction, probability, and whether the prediction is correct.
 import { bars } from "./bars.js";
 import { make } from "./dom.js";
+import { percent } from "./format.js";
 import { isStepped, isTranslation } from "./steps.js";
-import { percent } from "./words.js";
 
 export function summary(record) {
   const node = make("div", { class: "summary" });
   if (record.image) {
     const source = `data:image/png;base64,${record.image.png}`;
-    node.append(
-      make("img", { class: "given-image", src: source, alt: record.given || "the picture that was given" }),
-    );
+    node.append(make("img", { class: "given-image", src: source, alt: record.given || "input image" }));
   }
-  const given = record.given ? [part("given", make("p", { class: "given" }, record.given))] : [];
-  // Another translation than the reference may be as good: it is no mistake.
-  const isOther = isTranslation(record) && record.truth !== null && !record.right;
-  const reference = isOther ? [part("reference", make("p", { class: "given" }, record.truth))] : [];
-  node.append(make("div", { class: "words" }, ...given, part("answer", answer(record)), ...reference));
+  const given = record.given ? [part("input", make("p", { class: "given" }, record.given))] : [];
+  // A translation that differs from the reference may still be correct: both are shown, without a verdict.
+  const differs = isTranslation(record) && record.truth !== null && !record.right;
+  const reference = differs ? [part("reference", make("p", { class: "given" }, record.truth))] : [];
+  const predicted = part("prediction", prediction(record));
+  node.append(make("div", { class: "texts" }, ...given, predicted, ...reference));
   if (record.candidates.length && !isStepped(record)) {
     node.append(make("div", { class: "likely" }, bars(record.candidates, { chosen: record.answer })));
   }
@@ -27,25 +26,26 @@ function part(label, content) {
   return make("div", {}, make("span", { class: "label" }, label), content);
 }
 
-function answer(record) {
+function prediction(record) {
   const { answer: text, probability, truth } = record;
   const line = make("p", { class: "answer" }, make("strong", {}, text));
   if (probability !== null) line.append(" ", make("span", { class: "muted number" }, percent(probability)));
   if (truth !== null && (record.right || !isTranslation(record))) {
-    const [name, words] = verdict(record);
-    line.append(" ", make("span", { class: `verdict ${name}` }, words));
+    const [name, judgement] = verdict(record);
+    line.append(" ", make("span", { class: `verdict ${name}` }, judgement));
   }
   return line;
 }
 
-// Of a number that is not whole nobody can say how near is right: it stands beside the true one.
+// right is null for real numbers, which are neither correct nor wrong: only the expected value is shown.
 export function verdict({ right, truth }) {
   if (right === null) return ["muted", `expected ${truth}`];
-  return right ? ["right", "✓ right"] : ["wrong", `✗ expected ${truth}`];
+  return right ? ["right", "✓ correct"] : ["wrong", `✗ expected ${truth}`];
 }
 
-export function shortly(record, number) {
-  const given = record.given || `picture of ${record.answer}`;
+// The text of a record in the list of examples.
+export function shortLabel(record, number) {
+  const given = record.given || `image, predicted ${record.answer}`;
   const cut = given.length > 48 ? `${given.slice(0, 47)}…` : given;
   const isJudged = record.right !== null && !isTranslation(record);
   return `${number + 1}. ${cut}${isJudged ? (record.right ? " ✓" : " ✗") : ""}`;

@@ -1,8 +1,8 @@
-// A list of tabs: one is chosen, arrow keys choose its neighbours.
+// A list of tabs with keyboard navigation; items: [{ id, label }].
+import { handleArrowKeys } from "./arrow_keys.js";
 import { make, newId } from "./dom.js";
-import { rove } from "./roving.js";
 
-export function makeTabs(items, chosen, panel, onChoose) {
+export function makeTabs(items, selected, panel, onSelect) {
   const list = make("div", { class: "tabs", role: "tablist", "aria-label": "views" });
   const tabs = items.map(({ id, label }) => {
     const attributes = {
@@ -12,7 +12,7 @@ export function makeTabs(items, chosen, panel, onChoose) {
       "aria-controls": panel.id,
       "data-view": id,
     };
-    return make("button", { ...attributes, click: (event) => choose(event.currentTarget) }, label);
+    return make("button", { ...attributes, click: (event) => select(event.currentTarget) }, label);
   });
   list.append(...tabs);
 
@@ -24,12 +24,12 @@ export function makeTabs(items, chosen, panel, onChoose) {
     panel.setAttribute("aria-labelledby", tab.id);
   }
 
-  function choose(tab) {
+  function select(tab) {
     mark(tab);
-    onChoose(tab.dataset.view);
+    onSelect(tab.dataset.view);
   }
 
-  rove(list, "[role=tab]", choose);
-  mark(tabs.find((tab) => tab.dataset.view === chosen));
+  handleArrowKeys(list, "[role=tab]", select);
+  mark(tabs.find((tab) => tab.dataset.view === selected));
   return list;
 }

@@ -1,0 +1,94 @@
+// Requests to the server: they wait for a pause in typing, only the newest response is used, and a busy
+// server gets one retry.
+
+const TYPING_PAUSE = 300; // milliseconds after the last keystroke
+const MAX_RETRY_DELAY = 30; // seconds
+
+export function makeRequester({ send, onRecord, onError, onBusy, pause = TYPING_PAUSE }) {
+  let latest = 0; // number of the newest request
+  let timer;
+  let controller = new AbortController();
+
+  // Cancels older requests: their responses are ignored from here on.
+  function begin() {
+    clearTimeout(timer);
+    controller.abort();
+    controller = new AbortController();
+    latest += 1;
+    onBusy(true);
+    return latest;
+  }
+
+  async function request(number, input) {
+    let result;
+    try {
+      result = { record: await send(input, controller.signal) };
+    } catch (error) {
+      result = { error };
+    }
+    if (number !== latest) return;
+    onBusy(false);
+    if (result.error) onError(result.error.message);
+    else onRecord(result.record);
+  }
+
+  return {
+    send: (input) => request(begin(), input),
+    sendLater: (input) => {
+      const number = begin();
+      timer = setTimeout(() => request(number, input), pause);
+    },
+    cancel: () => {
+      begin();
+      onBusy(false);
+    },
+  };
+}
+
+// input: a text or an image file. Returns its record; throws an Error with a message for the user.
+export async function fetchRecord(input, signal, { fetch = globalThis.fetch, wait = sleep } = {}) {
+  const request = { method: "POST", signal, ...contentOf(input) };
+  let response = await connect(() => fetch("api/record", request));
+  if (response.status === 503) {
+    await wait(retryDelay(response.headers.get("Retry-After")));
+    response = await connect(() => fetch("api/record", request));
+  }
+  return readResponse(response);
+}
+
+export async function readResponse(response) {
+  let content;
+  try {
+    content = await response.json();
+  } catch {
+    throw new Error(`the response of the server is not JSON; its status is ${response.status}`);
+  }
+  if (response.ok) return content;
+  const hasReason = typeof content?.error === "string";
+  throw new Error(hasReason ? content.error : `the server responded with status ${response.status}`);
+}
+
+// Seconds to wait, from the header Retry-After.
+export function retryDelay(header) {
+  const seconds = /^\d+$/.test(header ?? "") ? Number(header) : 1;
+  return Math.min(seconds, MAX_RETRY_DELAY);
+}
+
+function contentOf(input) {
+  if (typeof input !== "string") {
+    return { body: input, headers: { "Content-Type": input.type || "application/octet-stream" } };
+  }
+  return { body: JSON.stringify({ given: input }), headers: { "Content-Type": "application/json" } };
+}
+
+async function connect(send) {
+  try {
+    return await send();
+  } catch {
+    throw new Error("the server cannot be reached; is it still running?");
+  }
+}
+
+function sleep(seconds) {
+  return new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+}
