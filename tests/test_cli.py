@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import limelight
-from limelight.cli import app, main
+from limelight.__main__ import main
+from limelight.cli import app
 from limelight.experiment import recipes
 
 
@@ -18,13 +19,13 @@ def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=stdin, capture_output=True, text=True)
 
 
-def test_help_says_what_it_is() -> None:
+def test_help_has_the_description_of_the_program() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert "Build, check, train and see Transformers." in done.stdout
 
 
-def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
     assert stop.value.code in (None, 0)
@@ -32,7 +33,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["dance", "--dance", "[red]dance[/red]", "dance" * 50])
-def test_wrong_input_gets_one_line_and_exit_code_2(wrong: str) -> None:
+def test_an_unknown_command_prints_one_line_and_exits_with_code_2(wrong: str) -> None:
     done = run(wrong)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -41,22 +42,22 @@ def test_wrong_input_gets_one_line_and_exit_code_2(wrong: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_parts_are_there_after_importing_the_package_alone() -> None:
+def test_public_modules_are_available_after_import_limelight() -> None:
     program = "import limelight; print(limelight.nn.dot, limelight.view.capture, limelight.bridge.to_torch)"
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'attic'"):
         _ = limelight.attic
 
 
-VERBS = ("recipes", "train", "evaluate", "predict", "see", "serve", "explain")
+COMMANDS = ("recipes", "train", "evaluate", "predict", "see", "serve", "explain")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main([verb, "--help"])
-    assert f"Example: limelight {verb}" in capsys.readouterr().out
-    assert verb in app
+        main([command, "--help"])
+    assert f"Example: limelight {command}" in capsys.readouterr().out
+    assert command in app
 
 
 @pytest.fixture(scope="module")
@@ -76,20 +77,20 @@ def settings(*texts: str) -> list[str]:
     return [part for text in texts for part in ("--set", text)]
 
 
-def test_recipes_lists_every_recipe(capsys: pytest.CaptureFixture[str]) -> None:
-    main_ends(["recipes"])
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in said] == sorted(recipes())
+def test_the_command_recipes_lists_every_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    run_main(["recipes"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(recipes())
     assert "reverse" in recipes()
 
 
-def main_ends(arguments: list[str]) -> None:
-    """cyclopts ends a command by SystemExit or by returning."""
+def run_main(arguments: list[str]) -> None:
+    """Run a command; cyclopts ends it with SystemExit or returns."""
     with contextlib.suppress(SystemExit):
         main(arguments)
 
 
-def test_predict_answers_arguments_files_and_lines(trained: Path, tmp_path: Path) -> None:
+def test_predict_gives_the_same_answers_for_arguments_files_and_stdin(trained: Path, tmp_path: Path) -> None:
     lines = ["a b a a c", "ddddd", "c c b c a"]
     (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
     by_arguments = run("predict", str(trained), *lines)
@@ -105,16 +106,16 @@ def test_predict_answers_arguments_files_and_lines(trained: Path, tmp_path: Path
     assert [entry["answer"] for entry in as_json] == by_filter.stdout.splitlines()
 
 
-def test_evaluate_says_what_the_report_says(trained: Path) -> None:
-    said = json.loads(run("evaluate", str(trained), "--split", "validation", "--json").stdout)
+def test_evaluate_prints_the_metrics_of_the_report(trained: Path) -> None:
+    printed = json.loads(run("evaluate", str(trained), "--split", "validation", "--json").stdout)
     report = json.loads((trained / "report.json").read_text())
-    assert said == {"split": "validation", **report["metrics"]["validation"]}
+    assert printed == {"split": "validation", **report["metrics"]["validation"]}
     plain = run("evaluate", str(trained)).stdout.splitlines()
     assert [line.split()[:2] for line in plain] == [["test", "loss"], ["test", "accuracy"]]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["train", "revers"], "did you mean 'reverse'?"),
         (["train", "reverse", "--set", "model.heds=2"], "did you mean 'model.heads'?"),
@@ -123,7 +124,7 @@ def test_evaluate_says_what_the_report_says(trained: Path) -> None:
             "train.epochs is 0; allowed: greater than 0",
         ),
         (["train", "reverse", "--set", "nonsense"], "allowed: KEY=VALUE"),
-        (["train", "reverse", "--data", "my.csv"], "leave out --data"),
+        (["train", "reverse", "--data", "my.csv"], "omit --data"),
         (["train", "reverse", "--device", "tpu"], "device 'tpu' is unknown"),
         (["train", "nowhere/my.toml"], "nowhere/my.toml: No such file or directory"),
         (["evaluate", "nowhere"], "nowhere is not a run folder"),
@@ -131,8 +132,8 @@ def test_evaluate_says_what_the_report_says(trained: Path) -> None:
         (["explain", "revers"], "did you mean 'reverse'?"),
     ],
 )
-def test_bad_input_gets_one_clear_line_and_leaves_nothing(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_invalid_input_prints_one_line_and_creates_no_files(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
@@ -142,12 +143,12 @@ def test_bad_input_gets_one_clear_line_and_leaves_nothing(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("limelight: ")
-    assert said in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_bad_lines_and_bytes_are_named(trained: Path) -> None:
+def test_invalid_lines_and_bytes_are_refused_in_one_line(trained: Path) -> None:
     done = run("predict", str(trained), stdin="a b\na x\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "limelight: input 2: symbol is 'x'; allowed: a b c d\n"
@@ -157,48 +158,48 @@ def test_bad_lines_and_bytes_are_named(trained: Path) -> None:
     assert broken.stderr.decode().count("\n") == 1
 
 
-def test_a_loss_that_explodes_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
-    wild = settings("train.rate=1e30", "train.clip=0", "train.warmup=0", "train.evaluate_every=1 step")
-    done = run("train", "reverse", *wild, "--out", str(tmp_path / "run"))
+def test_a_diverging_loss_prints_one_line_and_exits_with_code_1(tmp_path: Path) -> None:
+    diverging = settings("train.rate=1e30", "train.clip=0", "train.warmup=0", "train.evaluate_every=1 step")
+    done = run("train", "reverse", *diverging, "--out", str(tmp_path / "run"))
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("limelight: step ")
     assert "Traceback" not in done.stderr
 
 
-def test_the_next_command_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+def test_the_next_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
     path = tmp_path / "x [/a] $(touch gone) b"
     sizes = [f"task.data.{split}=60" for split in ("train", "validation", "test")]
     done = run("train", "majority", *settings(*sizes, "train.epochs=1"), "--out", str(path))
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("next: "))
-    _, program, verb, folder, dashes, sample = shlex.split(line)
-    assert (program, verb, folder, dashes) == ("limelight", "predict", str(path), "--")
-    answered = run(verb, folder, dashes, sample)
+    _, program, command, folder, dashes, sample = shlex.split(line)
+    assert (program, command, folder, dashes) == ("limelight", "predict", str(path), "--")
+    answered = run(command, folder, dashes, sample)
     assert answered.returncode == 0, answered.stderr
     assert answered.stdout.strip() in "abcd"
 
 
-def test_without_stdin_arguments_are_answered_all_the_same(trained: Path) -> None:
+def test_arguments_are_predicted_if_stdin_is_closed(trained: Path) -> None:
     command = f"{sys.executable} -m limelight predict {trained} 'a b a' <&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reader_that_has_had_enough_is_no_error(trained: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(trained: Path) -> None:
     command = f"yes 'a b a' | head -5000 | {sys.executable} -m limelight predict {trained} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
 
 
-def test_a_terminal_without_unicode_is_no_error(trained: Path) -> None:
+def test_a_terminal_without_unicode_is_not_an_error(trained: Path) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     program = [sys.executable, "-m", "limelight", "explain", str(trained)]
     done = subprocess.run(program, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
 
-def test_help_does_not_wait_for_torch() -> None:
+def test_importing_the_command_line_does_not_import_torch() -> None:
     program = "import sys, limelight.cli; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -1,4 +1,4 @@
-"""What is installed is what constraints.txt says, and no gigabytes come along unasked."""
+"""The installed versions are those of constraints.txt, and no GPU packages are installed."""
 
 import os
 import re
@@ -15,7 +15,7 @@ INSTALLED = {canonical(found.metadata["Name"]): found.version for found in distr
 
 
 def needed_by(name: str, extras: set[str]) -> set[str]:
-    """The names of everything that `name` with `extras` needs on this machine, however deep."""
+    """The names of all direct and indirect dependencies of `name` with `extras` on this machine."""
     found: set[str] = set()
     waiting = [(name, extras)]
     while waiting:
@@ -47,10 +47,12 @@ def test_pins_are_plain_versions() -> None:
     assert not [pin for pin in pins if "+" in pin or "@" in pin]
 
 
-@pytest.mark.skipif("CI" not in os.environ, reason="elsewhere a GPU's packages may be wanted; CI has none")
-def test_no_gpu_packages_come_along() -> None:
+@pytest.mark.skipif(
+    "CI" not in os.environ, reason="GPU packages may be installed on purpose; only CI has none"
+)
+def test_no_gpu_packages_are_installed() -> None:
     assert not [name for name in INSTALLED if name.startswith(("nvidia-", "triton", "cuda-"))]
 
 
-def test_the_version_has_its_entry_in_the_changelog() -> None:
-    assert f"## {version('limelight')}" in (ROOT / "CHANGELOG.md").read_text()
+def test_the_version_has_an_entry_in_the_changelog() -> None:
+    assert f"## [{version('limelight')}] - " in (ROOT / "CHANGELOG.md").read_text()

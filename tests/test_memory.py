@@ -1,4 +1,4 @@
-"""What needs more memory than there is, is refused before it is begun."""
+"""Work that needs more memory than is free is an error before it starts."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from limelight.memory import check_memory, free_memory
 from limelight.models.sizes import Sizes
 
 
-def test_what_fits_is_allowed_and_what_does_not_is_refused_with_both_numbers(
+def test_an_error_names_the_needed_and_the_free_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = free_memory()
@@ -24,10 +24,12 @@ def test_what_fits_is_allowed_and_what_does_not_is_refused_with_both_numbers(
     check_memory(1e6, "lower it")
     monkeypatch.setattr(memory, "free_memory", lambda: 24e9)
     check_memory(23.9e9, "lower it")
-    with pytest.raises(WrongInput, match=r"^this needs about 40 GB of memory, and 24 GB are free; lower it$"):
+    with pytest.raises(
+        WrongInput, match=r"^this needs about 40 GB of memory, but only 24 GB are free; lower it$"
+    ):
         check_memory(40e9, "lower it")
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    check_memory(1e20, "nobody knows")
+    check_memory(1e20, "the free memory is unknown")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_what_fits_is_allowed_and_what_does_not_is_refused_with_both_numbers(
         ("majority", {"task.data.train": 900_000_000}),
     ],
 )
-def test_what_is_too_large_is_refused_before_a_folder_is_made(
+def test_experiments_that_are_too_large_are_errors_before_a_folder_is_created(
     recipe: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(WrongInput, match=r"this needs (about|more than) [\d,.]+ GB of memory"):
@@ -56,12 +58,12 @@ def test_numbers_of_examples_have_bounds(recipe: str, value: int) -> None:
         experiment(recipe, {"task.data.train": value})
 
 
-def test_the_estimate_of_a_step_is_near_what_it_takes() -> None:
-    """Twice the batch, about twice the memory; weights and randomness stay as they are."""
+def test_the_estimate_of_a_step_grows_with_the_batch_of_one_process() -> None:
+    """Twice the batch needs about twice the memory. Weights and random state do not change."""
     wanted = experiment(
         "brackets", {"task.data.train": 500, "task.data.validation": 50, "task.data.test": 50}
     )
-    task = wanted.task.load(1)
+    task, dataset = wanted.task.load(1)
     torch.manual_seed(1)
     model = build_model(wanted.model, task.sizes)
     state, before = torch.get_rng_state(), {name: w.clone() for name, w in model.state_dict().items()}
@@ -69,15 +71,15 @@ def test_the_estimate_of_a_step_is_near_what_it_takes() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("limelight.experiment.build.check_memory", lambda number, hint: needed.append(number))
         for batch in (128, 256):
-            check_step(experiment("brackets", {"train.batch": batch}), task, model, 1)
-        check_step(experiment("brackets", {"train.batch": 256}), task, model, 2)
+            check_step(experiment("brackets", {"train.batch": batch}), task, dataset, model, 1)
+        check_step(experiment("brackets", {"train.batch": 256}), task, dataset, model, 2)
     assert 1.3 < needed[1] / needed[0] < 2.1
-    assert needed[2] == pytest.approx(needed[0], rel=0.1)  # each of two processes has half of a batch
+    assert needed[2] == pytest.approx(needed[0], rel=0.1)  # each of two processes computes half of a batch
     assert torch.get_rng_state().equal(state)
     assert all(w.equal(before[name]) for name, w in model.state_dict().items())
 
 
-def test_a_model_is_drawn_as_without_the_check() -> None:
+def test_the_check_does_not_change_the_initial_weights() -> None:
     wanted, sizes = experiment("reverse").model, Sizes(outputs=10, vocabulary=10, longest=16)
     torch.manual_seed(5)
     expected = wanted.build(sizes)

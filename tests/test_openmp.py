@@ -1,4 +1,4 @@
-"""Threads spin less while the machine is busy; no result changes."""
+"""On a busy machine threads spin less; results do not change."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from limelight.openmp import adaptive_spinning
 def names():
     return {thread.name for thread in threading.enumerate()}
 
-def compute_until_the_team_is_there():
+def compute_until_the_second_team_exists():
     end = time.monotonic() + 30
     while "limelight-team" not in names():
         assert time.monotonic() < end
@@ -29,11 +29,11 @@ x = torch.randn(300, 300)
 expected = x @ x
 with adaptive_spinning():
     assert "limelight-observer" in names()
-    with adaptive_spinning():  # one is enough
+    with adaptive_spinning():  # nested: no second observer
         assert [t.name for t in threading.enumerate()].count("limelight-observer") == 1
     loads = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
-        compute_until_the_team_is_there()
+        compute_until_the_second_team_exists()
         assert (x @ x).equal(expected)
     finally:
         for load in loads:
@@ -44,13 +44,13 @@ assert (x @ x).equal(expected)
 """
 
 
-def test_the_second_team_is_there_while_the_machine_is_busy_and_gone_afterwards() -> None:
+def test_the_second_team_exists_only_while_the_machine_is_busy() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_time_spent_waiting_for_a_core_is_counted() -> None:
-    """Three programs on one core: each waits for the others most of the time."""
+    """Three programs on one core: each waits most of the time."""
     program = """
 import os, time
 from limelight.openmp import _waiting_time

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import goes_red
+from support import must_fail
 
 from limelight.cli import app
 from limelight.experiment import Run
@@ -53,9 +53,9 @@ TREE = next(
 def test_the_tree_is_the_tree_on_disk() -> None:
     files = files_on_disk()
     check_tree(TREE, files)
-    goes_red(check_tree, TREE, files | {"src/limelight/nn/attic.py"})
-    goes_red(check_tree, TREE, files - {"src/limelight/nn/masks.py"})
-    goes_red(check_tree, TREE + "attic/   old things\n", files)
+    must_fail(check_tree, TREE, files | {"src/limelight/nn/attic.py"})
+    must_fail(check_tree, TREE, files - {"src/limelight/nn/masks.py"})
+    must_fail(check_tree, TREE + "attic/   old things\n", files)
 
 
 def check_commands(text: str) -> None:
@@ -71,8 +71,8 @@ def test_every_command_exists() -> None:
     check_commands("\n".join(body for language, body in BLOCKS if language == "sh"))
     check_commands(re.sub(r"```.*?```", "", README, flags=re.DOTALL))
     assert {"make demo", "make test"} <= set(re.findall(r"^make \w+", README, re.MULTILINE))
-    goes_red(check_commands, "make noise")
-    goes_red(check_commands, "limelight dance")
+    must_fail(check_commands, "make noise")
+    must_fail(check_commands, "limelight dance")
 
 
 @pytest.mark.parametrize("code", [body for language, body in BLOCKS if language == "python"])
@@ -100,4 +100,4 @@ def check_links(text: str) -> None:
 
 def test_links_lead_somewhere() -> None:
     check_links(README)
-    goes_red(check_links, "[old things](attic/README.md)")
+    must_fail(check_links, "[old things](attic/README.md)")

@@ -1,5 +1,8 @@
-"""A run so small that hundreds of them fit into a test, with all that could go wrong on resuming in it:
-dropout, batches of several lengths, a schedule, clipping, sums that stand half-way at a save."""
+"""A run that is small enough for tests with hundreds of runs.
+
+It has everything that could make a resumed run differ: dropout, batches of several lengths, a learning rate
+schedule, clipping, and checkpoints between two evaluations.
+"""
 
 import hashlib
 import os
@@ -38,7 +41,7 @@ ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
 
 
 class StopAt(Watcher):
-    """Sends this process a real signal at the end of a step."""
+    """Sends SIGINT to this process at the end of a step."""
 
     def __init__(self, step: int) -> None:
         self.at = step
@@ -49,6 +52,7 @@ class StopAt(Watcher):
 
 
 def tiny(**settings: Any) -> Experiment:
+    """The experiment of a tiny run."""
     return experiment("majority", SETTINGS | settings)
 
 
@@ -61,13 +65,16 @@ def trainer(
     watcher: Watcher | None = None,
     **settings: Any,
 ) -> Trainer:
+    """The trainer of a tiny run in the folder `path`."""
     wanted = tiny(**settings)
     path.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(derive(wanted.seed, "weights"))
-    task = task or wanted.task.load(wanted.seed)
+    made, dataset = wanted.task.load(wanted.seed)
+    task = task or made
     return kind(
         wanted.train,
         task,
+        dataset,
         wanted.model.build(task.sizes),
         RunFolder(path),
         seed=wanted.seed,
@@ -78,7 +85,7 @@ def trainer(
 
 
 def fit(path: Path, *, resume: bool = False, **options: Any) -> Progress | None:
-    """Train to the end, or until a signal comes: then None."""
+    """Train to the end; returns None if a signal interrupts the run."""
     made = trainer(path, **options)
     if resume:
         made.resume()
@@ -89,7 +96,7 @@ def fit(path: Path, *, resume: bool = False, **options: Any) -> Progress | None:
 
 
 def result(path: Path) -> tuple[str, str]:
-    """Hashes of the final weights and of all metrics."""
+    """SHA-256 of the final weights and of the journal."""
     weights = path / "checkpoints" / f"step-{STEPS:08d}" / "weights.safetensors"
     files = (weights, path / "metrics.jsonl")
     return tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)  # type: ignore[return-value]

@@ -2,17 +2,43 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limelight import bridge, check, nn, plugin, view
+    from limelight.experiment import open_run, train
+    from limelight.openmp import adaptive_spinning
+
+__all__ = [
+    "__version__",
+    "adaptive_spinning",
+    "bridge",
+    "check",
+    "nn",
+    "open_run",
+    "plugin",
+    "train",
+    "view",
+]
 
 __version__ = version("limelight")
 
+_HOMES = {
+    "adaptive_spinning": "limelight.openmp",
+    "open_run": "limelight.experiment",
+    "train": "limelight.experiment",
+}
 
-def __getattr__(name: str) -> Any:
-    """`limelight.nn` and `limelight.train` work after `import limelight`, which does not wait for torch."""
-    if name in ("bridge", "check", "nn", "view"):
-        return import_module(f"limelight.{name}")
-    if name in ("open_run", "train"):
-        return getattr(import_module("limelight.experiment"), name)
-    if name == "adaptive_spinning":
-        return import_module("limelight.openmp").adaptive_spinning
-    raise AttributeError(f"module 'limelight' has no attribute {name!r}")
+if not TYPE_CHECKING:  # for a type checker, it would make every name valid
+
+    def __getattr__(name: str) -> Any:
+        """Import what is asked for: `import limelight` alone does not wait for torch."""
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        if name in __all__:
+            return import_module(f"limelight.{name}")
+        raise AttributeError(f"module 'limelight' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

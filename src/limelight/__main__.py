@@ -1,5 +1,77 @@
-"""`python -m limelight`, which is also what torchrun starts."""
+"""The program: `limelight` and `python -m limelight` run a command and turn errors into exit codes."""
 
-from limelight.cli import main
+import io
+import os
+import signal
+import sys
+import threading
+import warnings
+from types import FrameType
+from typing import Any
 
-main()
+from cyclopts import CycloptsError
+
+from limelight.cli import app
+from limelight.errors import Stopped, WrongInput
+from limelight.openmp import adaptive_spinning
+from limelight.training.interrupt import STOPPING, Interrupted
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit: code 0 success, 1 failure, 2 invalid input, 129, 130 or 143 interrupted."""
+    warnings.showwarning = _show_warning
+    _end_on_signals()
+    if isinstance(sys.stdin, io.TextIOWrapper):  # UTF-8 in every locale
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    for stream in (sys.stdout, sys.stderr):  # escape characters that the terminal cannot show
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        with adaptive_spinning():
+            app(arguments, exit_on_error=False, print_error=False)
+    except (CycloptsError, WrongInput) as error:
+        _fail(str(error), 2)
+    except Stopped as error:
+        _fail(str(error), 1)
+    except Interrupted as stop:
+        _fail(str(stop), 128 + stop.number)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of a pipe has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except UnicodeDecodeError:
+        _fail("the input is not UTF-8 text", 2)
+    except MemoryError:
+        _fail("not enough memory", 1)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # torch raises RuntimeError instead of MemoryError
+            raise
+        _fail("not enough memory", 1)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGHUP end a command with one line. A trainer handles them itself, and saves."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number, f"stopped by {signal.Signals(number).name}")
+
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPPING:
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+                signal.signal(number, end)
+
+
+def _fail(message: str, code: int) -> None:
+    if os.environ.get("RANK", "0") == "0":  # under torchrun, only the first process prints
+        print(f"limelight: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"limelight: warning: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,29 +1,30 @@
-"""The command line: one function a verb. Imports late, so that `--help` does not wait for torch."""
+"""The command line: one function per command. Imports late, so that `--help` does not wait for torch."""
 
-import io
-import json
-import math
-import os
-import signal
 import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from limelight import __version__
-from limelight.errors import Stopped, WrongInput
-from limelight.openmp import adaptive_spinning
-from limelight.training.interrupt import STOPPING, Interrupted
 
-if TYPE_CHECKING:
-    from limelight.tasks.task import Answer
-
+Device = Annotated[
+    str, Parameter(help="Device: auto, cpu, cuda or mps. auto selects the fastest one that is available.")
+]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--set",
+        negative="",
+        show_default=False,
+        help="Change a setting, given as KEY=VALUE, such as model.heads=2. Can be repeated.",
+    ),
+]
+Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
+Flag = Annotated[bool, Parameter(negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+RunFolder = Annotated[Path, Parameter(help="The run folder.")]
 
 app = App(
     name="limelight",
@@ -31,14 +32,14 @@ app = App(
     suppress_keyboard_interrupt=False,
     help="""Build, check, train and see Transformers.
 
-Begin with `limelight train reverse`.
+Start with `limelight train reverse`. `limelight COMMAND --help` describes a command.
 """,
 )
 
 
 @app.command
 def recipes() -> None:
-    """What can be trained, with one line each.
+    """List all recipes.
 
     Example: limelight recipes
     """
@@ -54,37 +55,33 @@ def recipes() -> None:
 def train(
     recipe: str,
     *,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    data: Path | None = None,
+    settings: Settings = (),
+    data: Data = None,
     out: Path | None = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    allow_inexact: Annotated[bool, Parameter(negative="")] = False,
-    device: str = "auto",
+    resume: Flag = False,
+    allow_inexact: Flag = False,
+    device: Device = "auto",
     compiled: Annotated[bool, Parameter(name="--compile", negative="")] = False,
 ) -> None:
-    """Train a recipe, and see what it learned.
+    """Train a model from a recipe, and write checkpoints, a report and figures to a run folder.
 
     Example: limelight train reverse --set model.heads=2 --set train.epochs=3 --out runs/two-heads
 
     Parameters
     ----------
     recipe
-        The name of a recipe (see `limelight recipes`), a TOML file of your own, or a run folder to resume.
-    settings
-        Change a setting: KEY=VALUE, as in train.rate=1e-3; as often as you like.
-    data
-        A file or a folder of your own, for the recipes that read one.
+        Name of a recipe (see `limelight recipes`), your own TOML file, a plug-in (.py file), or a run folder
+        to resume.
     out
-        The run folder; runs/RECIPE unless named.
+        The run folder. By default runs/NAME, with the name of the recipe.
     resume
-        Go on from the newest checkpoint of the run folder, to the same bits as if nothing had happened.
+        Continue from the newest checkpoint of the run folder. The result is bit-identical to that of an
+        uninterrupted run.
     allow_inexact
-        Resume even though settings, versions or threads are no longer the same; the data must be, and what is
-        trained must fit.
-    device
-        auto, cpu, cuda or mps.
+        Resume even if settings, versions or the number of threads have changed. The data, the optimiser,
+        the weight average and all shapes must still be the same.
     compiled
-        Let torch.compile have the model; it pays on GPUs.
+        Compile the model with torch.compile. This is useful on GPUs.
     """
     from limelight.experiment import train
     from limelight.experiment.config import setting
@@ -102,21 +99,21 @@ def train(
         compiled=compiled,
         watcher=watcher(),
     )
-    if run is not None:  # the first of many processes speaks for all
+    if run is not None:  # under torchrun, only the first process has a run
         show_report(run)
 
 
 @app.command
 def evaluate(
-    run: Path,
+    run: RunFolder,
     *,
     split: str | None = None,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    device: str = "auto",
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    as_json: Json = False,
+    device: Device = "auto",
 ) -> None:
-    """How good the best weights of a run are on one split of its data.
+    """Compute the metrics of a trained model on one split of its data.
 
     Example: limelight evaluate runs/reverse --split validation --json
 
@@ -124,40 +121,29 @@ def evaluate(
 
     Parameters
     ----------
-    run
-        A run folder.
     split
-        train, validation or test; unless named, test, or validation where the data has no test split.
+        The split: train, validation or test. By default test, or validation if the data has no test split.
     beam
-        Translations: how many beginnings are followed at once.
+        Translation: number of beams. By default 1, which is greedy search.
     length_penalty
-        With --beam: beams are judged by log-probability / length^penalty; 0 likes short ones.
+        Translation with several beams: they are ranked by log-probability / length^penalty. By default 1;
+        0 favours short translations.
     as_json
-        Every digit, for programs.
-    device
-        auto, cpu, cuda or mps.
+        Print one JSON object with all digits.
     """
-    from limelight.config import read
     from limelight.experiment import open_run
-    from limelight.tasks.translate.search import Search
-    from limelight.training.progress import show_metric
+    from limelight.terminal import given_options, show_metrics
 
-    search = read(Search, {"beam": beam, "length_penalty": length_penalty})
     opened = open_run(run, device=device)
-    split = split or opened.held_out
-    judged = opened.judge(split, search=None if search == Search() else search)
-    if as_json:
-        rules = {"signatures": judged.signatures} if judged.signatures else {}
-        _print_json({"split": split, **judged.values, **rules})
-        return
-    for name, value in judged.values.items():
-        signature = f"  ({judged.signatures[name]})" if name in judged.signatures else ""
-        print(f"{split} {name} {show_metric(name, value)}{signature}")
+    options = given_options(beam=beam, length_penalty=length_penalty)
+    opened.task.check_options(options)
+    split = split or opened.dataset.held_out
+    show_metrics(split, opened.judge(split, **options), as_json=as_json)
 
 
 @app.command
 def predict(
-    run: Path,
+    run: RunFolder,
     *text: str,
     beam: int | None = None,
     n_best: int | None = None,
@@ -166,11 +152,11 @@ def predict(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
-    alignment: Annotated[bool, Parameter(negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    device: str = "auto",
+    alignment: Flag = False,
+    as_json: Json = False,
+    device: Device = "auto",
 ) -> None:
-    """What a trained model says: of arguments, of the lines of files, or of the lines on stdin.
+    """Print the predictions of a trained model for arguments, the lines of files, or the lines of stdin.
 
     Example: limelight predict runs/reverse "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"
 
@@ -180,161 +166,140 @@ def predict(
 
     Parameters
     ----------
-    run
-        A run folder.
     text
-        Inputs; an argument that is the name of a file stands for its lines, of a CSV or TSV file for the
-        column of texts that was trained on. Without any, stdin is read. Where images are classified, an
+        Inputs. If an input is the name of a file, its lines are read; of a CSV or TSV file, the column of
+        texts that the model was trained on. If there are no inputs, stdin is read. For image models, an
         input is the name of an image file.
     beam
-        Translations: how many beginnings are followed at once; 4 unless named, 1 with a temperature.
+        Translation: number of beams; 1 is greedy search. By default 4, or --n-best if that is more; 1 with
+        a temperature.
     n_best
-        Translations: as many lines per input, the best first, each after its log-probability and a tab.
+        Translation: number of answers per input, the best first. By default 1. If there are several, each
+        line starts with the log-probability and a tab.
     length_penalty
-        With --beam: beams are judged by log-probability / length^penalty; 0 likes short ones.
+        Translation with several beams: they are ranked by log-probability / length^penalty. By default 1;
+        0 favours short translations.
     temperature
-        Translations: draw each token by chance, the wilder the higher; 0 takes the most likely one.
+        Translation: sampling temperature. 0, the default, does not sample.
     top_k
-        Draw only from the k most likely tokens.
+        With a temperature: sample from the k most likely tokens only. By default all tokens.
     top_p
-        Draw only from the most likely tokens that make up this share of the probability.
+        With a temperature: sample from the most likely tokens with this total probability. By default 1.
     seed
-        Of what is drawn by chance.
+        With a temperature: random seed. By default 1.
     alignment
-        Translations: after a tab, which word comes from which, as 0-0 1-2: input word, output word.
+        Translation: add a tab and the word alignment, such as 0-0 1-2 (input word - output word, from 0).
     as_json
-        One JSON object a line: input, answer, probability; others and alignment where asked for.
-    device
-        auto, cpu, cuda or mps.
+        Print one JSON object per input: input, answer, probability, and others and alignment if requested.
     """
-    from limelight.config import read
     from limelight.experiment import open_run
-    from limelight.tasks.translate.search import Search
-    from limelight.tasks.translate.task import SEARCH
+    from limelight.terminal import chunks, given_options, inputs, print_answer
 
-    wanted = {
-        "n_best": n_best,
-        "length_penalty": length_penalty,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-    }
-    given = {key: value for key, value in wanted.items() if value is not None}
-    if beam is not None or given:
-        given["beam"] = beam if beam is not None else 1 if temperature else max(SEARCH.beam, n_best or 1)
-    search = read(Search, given) if given else None
     opened = open_run(run, device=device)
+    options = given_options(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        alignment=alignment or None,
+    )
+    opened.task.read_options(options)  # before any input is read
+    images = opened.task.input_kind == "image"
+    typed = not text and sys.stdin and sys.stdin.isatty()  # answer each line at once, as each image
+    read_file = None if images else opened.task.inputs_in
     first = 1
-    typed = not text and sys.stdin and sys.stdin.isatty()  # each line is answered at once, as each image is
-    read_file = None if opened.reads_images else opened.lines_of
-    for lines in _chunks(_inputs(text, read_file), 1 if typed or opened.reads_images else 1_000):
-        answers = opened.predict(lines, first=first, search=search, alignment=alignment)
+    for lines in chunks(inputs(text, read_file), 1 if typed or images else 1_000):
+        answers = opened.predict(lines, first=first, **options)
         for line, answer in zip(lines, answers, strict=True):
-            _print_answer(line, answer, as_json=as_json)
+            print_answer(line, answer, as_json=as_json)
         first += len(lines)
 
 
 @app.command
 def see(
-    run: Path,
+    run: RunFolder,
     given: str | None = None,
     *,
     out: Path | None = None,
-    dark: Annotated[bool, Parameter(negative="")] = False,
-    device: str = "auto",
+    dark: Flag = False,
+    device: Device = "auto",
 ) -> None:
-    """What a trained model looks at, every layer and head: a page in one file, or a picture.
+    """Show the attention of every layer and head of a trained model, as an HTML page or a figure.
 
     Example: limelight see runs/translate "She does not wear her red shirt."
 
-    Example: limelight see runs/digits seven.png --out seven-looks.png
+    Example: limelight see runs/digits seven.png --out seven-attention.png
 
     Parameters
     ----------
-    run
-        A run folder.
     given
-        A line of text, or an image file; without it, held-out examples.
+        A line of text, or an image file. By default, held-out examples.
     out
-        A page to explore: .html, which needs nothing else and no network. A picture: .png, .svg or .pdf
-        (of a text the last 24 maps; of a translation, those of its words on the source). What was seen, for
-        programs: .json. Unless named, report.html in the run folder.
+        The file to write, by default report.html in the run folder. Its suffix selects the format: .html is
+        an interactive page in one file that needs no network; .png, .svg or .pdf is a figure (of a text, the
+        last 24 attention maps; of a translation, the maps from its words to the source); .json is data.
     dark
-        A picture on a dark ground (a page follows the browser).
-    device
-        auto, cpu, cuda or mps.
+        Draw the figure on a dark background. A page follows the setting of the browser.
     """
     from limelight.experiment import open_run
-    from limelight.experiment.pages import write_sight
+    from limelight.experiment.pages import write_records
 
     path = out or run / "report.html"
-    write_sight(open_run(run, device=device), given, path, dark=dark)
+    write_records(open_run(run, device=device), given, path, dark=dark)
     print(path)
 
 
 @app.command
 def serve(
-    run: Path,
+    run: RunFolder,
     *,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8765,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> None:
-    """A page on this machine: type, or drop an image, and see the prediction and the maps change.
+    """Serve a live page on this machine that shows predictions and attention maps while you type.
 
     Example: limelight serve runs/translate
 
     Parameters
     ----------
-    run
-        A run folder.
     port
-        Where the page is: http://127.0.0.1:PORT/, for nobody but this machine. 0: any that is free.
-    device
-        auto, cpu, cuda or mps.
+        The port of http://127.0.0.1:PORT/, which only this machine can reach. 0 selects a free port.
     """
     from limelight.experiment import open_run
     from limelight.experiment.pages import about
     from limelight.view.server.app import serve as serve_page
 
     opened = open_run(run, device=device)
-    serve_page(opened.look, about(opened), port)
+    serve_page(opened.record, about(opened), port)
 
 
 @app.command
 def explain(
     recipe: str,
     *,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    data: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    settings: Settings = (),
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
-    """What a model is made of: each layer's shapes, parameters and cost.
+    """Print the shapes, parameters and cost of each layer of a model.
 
     Example: limelight explain reverse --set model.heads=2
 
     Parameters
     ----------
     recipe
-        The name of a recipe (see `limelight recipes`), a TOML file of your own, or a run folder.
-    settings
-        Change a setting: KEY=VALUE, as in model.heads=2; as often as you like.
-    data
-        A file or a folder of your own, for the recipes that read one.
+        Name of a recipe (see `limelight recipes`), your own TOML file, a plug-in (.py file), or a run folder.
     as_json
-        One JSON object, for programs.
+        Print one JSON object.
     """
-    from dataclasses import asdict
-
     from limelight.experiment.config import setting
     from limelight.experiment.explain import explain_experiment
     from limelight.terminal import show_explanation
 
-    explained = explain_experiment(recipe, dict(map(setting, settings)), data)
-    if as_json:
-        _print_json(asdict(explained) | {"totals": explained.totals})
-        return
-    show_explanation(explained)
+    show_explanation(explain_experiment(recipe, dict(map(setting, settings)), data), as_json=as_json)
 
 
 @app.command
@@ -342,16 +307,16 @@ def check(
     path: str,
     *,
     kind: Annotated[str | None, Parameter(name="--as")] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    strict: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Json = False,
+    strict: Flag = False,
 ) -> None:
-    """Try someone's attention code, and say what is wrong with it, with a counter-example.
+    """Check attention code that you or others wrote, with a counter-example for each mistake.
 
-    Every class and function that looks like a part of a Transformer is made, called on small inputs, and held
-    against what such a part should keep. The code runs in a process of its own, with limits on time and
-    memory; that is no sandbox: check only what you would run.
+    Each class and function whose name looks like a part of a Transformer is constructed, called with small
+    random inputs, and tested against the promises of its kind. The code runs in a separate process with
+    limits on time and memory. This is no sandbox: only check code that you would also run.
 
-    Exit code 0: every promise kept. 1: something is broken. 2: something could not be checked.
+    Exit code 0: all promises are kept. 1: a promise is broken. 2: something could not be checked.
 
     Example: limelight check attention.py
 
@@ -364,147 +329,20 @@ def check(
     Parameters
     ----------
     path
-        A Python file or a notebook, FILE.py::NAME for one class or function of it with what it is made of,
-        or a folder.
+        A Python file, a notebook, a folder, or FILE.py::NAME for one class or function and the ones it uses.
     kind
-        What it is, where its name does not tell: masked-softmax, multi-head-attention, encoder-block, ...
+        The kind of the object, if its name is unusual: masked-softmax, multi-head-attention, encoder, ...
     as_json
-        Every finding, for programs: one object a file and line.
+        Print JSON: one line per file, with all findings.
     strict
         Warnings count as broken promises.
     """
-    from rich.console import Console
-
-    from limelight.check.format import show, summary
-    from limelight.check.harness.argument_names import KINDS
+    from limelight.check.format import show_reports
     from limelight.check.isolation.parent import check_files
+    from limelight.check.kinds import KINDS
     from limelight.errors import unknown
 
     if kind is not None and kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    console = Console(highlight=False, emoji=False, soft_wrap=True)
-    found = []
-    for report in check_files(path, kind):
-        found.append(report)
-        if as_json:
-            _print_json(report.model_dump())
-        else:
-            show(report, console)
-    if not as_json:
-        console.print(summary(found))
-    codes = {report.exit_code(strict=strict) for report in found}
-    if codes != {0}:
-        sys.exit(1 if 1 in codes else 2)
-
-
-def _inputs(arguments: tuple[str, ...], read_file: Callable[[Path], list[str]] | None) -> Iterator[str]:
-    """Arguments, the lines of files, or those of stdin. Without `read_file`, files are inputs themselves."""
-    from limelight.data.paths import check_regular
-
-    for number, argument in enumerate(arguments, 1):
-        if read_file is None:
-            yield argument
-            continue
-        check_regular(Path(argument))
-        if os.path.isfile(argument):
-            yield from read_file(Path(argument))
-        elif argument.isascii() or argument == argument.encode(errors="replace").decode():
-            yield argument
-        else:
-            raise WrongInput(f"argument {number} is not UTF-8 text")
-    if not arguments and sys.stdin:
-        for number, line in enumerate(sys.stdin):
-            yield line.removeprefix("" if number else "\ufeff").removesuffix("\n").removesuffix("\r")
-
-
-def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """So that a filter answers before its input ends, and holds little of it."""
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def _print_answer(line: str, answer: "Answer", *, as_json: bool) -> None:
-    several = (answer, *answer.others)
-    if as_json:
-        best, *others = map(_describe, several)
-        _print_json({"input": line} | best | ({"others": others} if others else {}))
-        return
-    for one in several:
-        words = "".join(f" {source}-{target}" for source, target in one.alignment)
-        before = f"{_log(one.probability):.3f}\t" if answer.others else ""
-        print(f"{before}{one.text}" + (f"\t{words.strip()}" if words else ""))
-
-
-def _describe(answer: "Answer") -> dict[str, Any]:
-    content: dict[str, Any] = {"answer": answer.text, "probability": answer.probability}
-    return content | ({"alignment": answer.alignment} if answer.alignment else {})
-
-
-def _log(probability: float | None) -> float:
-    return math.log(probability) if probability else -math.inf  # of many tokens it may be too small to hold
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content, ensure_ascii=False))
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Exit code 0: done. 1: it could not be done. 2: wrong input. 129, 130, 143: interrupted."""
-    warnings.showwarning = _show_warning
-    _end_on_signals()
-    if isinstance(sys.stdin, io.TextIOWrapper):  # whatever the locale is
-        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
-    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        with adaptive_spinning():
-            app(arguments, exit_on_error=False, print_error=False)
-    except (CycloptsError, WrongInput) as error:
-        _fail(str(error), 2)
-    except Stopped as error:
-        _fail(str(error), 1)
-    except Interrupted as stop:
-        _fail(str(stop), 128 + stop.number)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
-    except BrokenPipeError:  # whoever read our answers has had enough of them
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except UnicodeDecodeError:
-        _fail("the input is not UTF-8 text", 2)
-    except MemoryError:
-        _fail("there is not enough memory for this", 1)
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # what torch says instead of MemoryError
-            raise
-        _fail("there is not enough memory for this", 1)
-    except OSError as error:
-        _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
-
-
-def _end_on_signals() -> None:
-    """SIGTERM and SIGHUP end a command with one line. A trainer handles them itself, and saves."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(number, f"stopped by {signal.Signals(number).name}")
-
-    if threading.current_thread() is threading.main_thread():
-        for number in STOPPING:
-            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
-                signal.signal(number, end)
-
-
-def _fail(message: str, code: int) -> None:
-    if os.environ.get("RANK", "0") == "0":  # of many processes, one speaks
-        print(f"limelight: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"limelight: warning: {message}", file=sys.stderr)
+    if code := show_reports(check_files(path, kind), as_json=as_json, strict=strict):
+        sys.exit(code)

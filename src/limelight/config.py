@@ -1,4 +1,4 @@
-"""Settings: frozen data that stands beside the class it builds."""
+"""The base class of all configs, and error messages that name the full key."""
 
 from typing import Any, TypeVar
 
@@ -7,11 +7,11 @@ from pydantic_core import ErrorDetails
 
 from limelight.errors import WrongInput, unknown, wrong
 
-LONGEST_SHOWN = 40  # characters of a value in a message
+MAX_SHOWN = 40  # characters of a value in a message
 
 
 class Config(BaseModel):
-    """Unknown keys, wrong types and wrong values are refused; what is accepted never changes."""
+    """Base class of configs: frozen and strict. Unknown keys, wrong types and wrong values are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=Config)
 
 
 def read(config: type[C], values: dict[str, Any]) -> C:
-    """The settings that `values` say; the first thing wrong is named with its full key."""
+    """Validate a dictionary; the error message names the first invalid key in full."""
     try:
         return config.model_validate(values)
     except ValidationError as error:
@@ -28,7 +28,7 @@ def read(config: type[C], values: dict[str, Any]) -> C:
 
 
 def read_json(config: type[C], text: str, place: str) -> C:
-    """The settings that a JSON text says; `place` names the text where it is wrong."""
+    """Validate a JSON text; the error message begins with `place`, e.g. the path of the file."""
     try:
         return config.model_validate_json(text)
     except ValidationError as error:
@@ -38,7 +38,7 @@ def read_json(config: type[C], text: str, place: str) -> C:
 
 
 def flatten(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested settings by dotted keys: {"train": {"rate": 0.1}} -> {"train.rate": 0.1}"""
+    """Nested settings with dotted keys: {"train": {"rate": 0.1}} -> {"train.rate": 0.1}"""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= flatten(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
@@ -46,18 +46,18 @@ def flatten(values: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs between two flat settings, each in words."""
+    """The keys in which two flat dictionaries differ, each as "KEY was OLD, is NEW"."""
     keys = [key for key in before | now if before.get(key) != now.get(key)]
     return [f"{key} was {_short(before.get(key))}, is {_short(now.get(key))}" for key in keys]
 
 
 def _short(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetails) -> WrongInput:
-    # A union adds the tag that it chose to the path; the user's keys are those that lead somewhere.
+    # For a union, pydantic adds the chosen tag to the path; only keys that exist in `values` are the user's.
     keys: list[str] = []
     place: Any = values
     for part in error["loc"]:
@@ -74,10 +74,10 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     if what in ("union_tag_invalid", "union_tag_not_found"):
         context = error.get("ctx", {})
         given = repr(context["tag"]) if "tag" in context else "missing"
-        tags = context.get("expected_tags", "a kind, as in the recipe")
+        tags = context.get("expected_tags", "one of the kinds in the recipes")
         return wrong(f"{key}.kind", given, str(tags))
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if what == "value_error":  # a rule of our own, which says what it is about
+    if what == "value_error":  # from a validator of our own, with a message of its own
         if not key:
             return WrongInput(message)
         return WrongInput(f"{key} {message}" if message.startswith("is ") else f"{key}: {message}")
@@ -85,7 +85,7 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
 
 
 def _keys_beside(config: type[Config], path: tuple[int | str, ...]) -> list[str]:
-    """The keys there are where the last part of `path` was tried."""
+    """The valid keys at the place where the last part of `path` was given."""
     schema = config.model_json_schema()
     place = schema
     for part in path[:-1]:

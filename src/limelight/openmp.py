@@ -1,15 +1,16 @@
-"""How torch's threads wait for each other on a machine that is shared with other programs.
+"""Less busy-waiting by torch's threads on a machine that other programs use, too.
 
 The threads of one operation wait for the slowest of them. By default they spin: they keep their core busy
-until it arrives, which is fastest while each of them has a core to itself. When another program takes one of
-the cores, the waiting threads keep the late one from running, and training takes 4 to 50 times as long.
+until it arrives, which is fastest as long as each thread has a core of its own. When another program takes
+one of the cores, the spinning threads prevent the late one from running, and training takes 4 to 50 times as
+long.
 
 libgomp, the OpenMP library of torch on Linux, spins much less once it has started more threads than there are
-cores, because a waiting thread then keeps a working one from running. It counts its own threads only.
+cores, because a spinning thread then prevents a working one from running. It counts its own threads only.
 `adaptive_spinning` measures how long the threads of this process wait for a core; while that is long, it
-keeps a second team of threads alive, which sleeps but counts.
+keeps a second team of threads alive. These threads only sleep, but libgomp counts them.
 
-The number of threads that compute does not change, and so no result does.
+The number of threads that compute does not change, and therefore no result changes.
 """
 
 import os
@@ -25,13 +26,13 @@ SHARE = 0.1  # of the interval spent waiting for a core, summed over the threads
 
 @contextmanager
 def adaptive_spinning() -> Iterator[None]:
-    """Let torch's threads spin only while each of them has a core to itself.
+    """Context in which torch's threads spin only while each of them has a core of its own.
 
         with limelight.adaptive_spinning():
             model(inputs)
 
-    Commands, `limelight.train` and the methods of a run do this by themselves. It has no effect with one
-    thread, and on systems without Linux's scheduler statistics.
+    The commands, `limelight.train` and the methods of a `Run` use it already. It has no effect with one
+    thread or on systems without the scheduler statistics of Linux.
     """
     if _Observer.active or _waiting_time() is None:
         yield
@@ -47,6 +48,8 @@ def adaptive_spinning() -> Iterator[None]:
 
 
 class _Observer(threading.Thread):
+    """Measures how long this process waits for cores, and starts or stops the second team accordingly."""
+
     active = False  # one per process is enough
 
     def __init__(self) -> None:
@@ -76,7 +79,7 @@ class _Observer(threading.Thread):
 
 
 class _Team(threading.Thread):
-    """A thread that makes OpenMP start a team of its own, and keeps it until it is stopped."""
+    """A thread that makes OpenMP start a second team of threads, and keeps it alive until `stop`."""
 
     def __init__(self) -> None:
         super().__init__(name="limelight-team", daemon=True)
@@ -95,11 +98,11 @@ class _Team(threading.Thread):
 
 
 def _waiting_time() -> float | None:
-    """Seconds that the threads of this process have been ready to run and had no core; None: not known."""
+    """Seconds that the threads of this process were ready to run but had no core; None if unknown."""
     total = 0
     try:
         for thread in os.listdir("/proc/self/task"):
-            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended in the meantime
                 total += int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
     except (OSError, IndexError, ValueError):
         return None

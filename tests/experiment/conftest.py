@@ -1,4 +1,4 @@
-"""What tests of runs and explanations share."""
+"""Fixtures of the tests of runs and explanations."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def book(tmp_path: Path) -> str:
-    """Sentences of two words and more, with their translations."""
+    """The path of a file with sentence pairs of 2 to 30 words."""
     path = tmp_path / "book.tsv"
     rows = [" ".join(f"{mark}{i % 7}" for i in range(n, 2 * n)) for n in range(2, 31) for mark in "ab"]
     path.write_text(

@@ -1,4 +1,4 @@
-"""`--compile` with every recipe: by torch.compile's front end; with its C++ compiler in `make torture`."""
+"""`--compile` with every recipe: without code generation here, with the C++ compiler in `make torture`."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import limelight
 from limelight.experiment.config import experiment
 from limelight.training import loop
 
-# Of torch, about itself.
+# A warning that torch causes itself.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 SMALL: dict[str, Any] = {
     "task.data.train": 60,
@@ -56,8 +56,10 @@ def settings_for(recipe: str, folder: Path) -> tuple[dict[str, Any], Path | None
     return settings, data
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recipe_trains_compiled(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recipe", ["reverse", "brackets", "translate", "translate-rnn", "digits"])
+def test_every_kind_of_model_can_be_trained_with_torch_compile(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.compiler.reset()
     settings, data = settings_for(recipe, tmp_path)
     calls = []
@@ -73,7 +75,7 @@ def test_every_recipe_trains_compiled(recipe: str, tmp_path: Path, monkeypatch: 
     assert len(calls) == 1
     assert made is not None
     assert plain is not None
-    if made.experiment.model.kind != "vit":  # augmentation and patch dropout may be drawn in another order
+    if made.experiment.model.kind != "vit":  # the random draws may have another order
         for one, other in zip(made.journal, plain.journal, strict=True):
             assert one["train"]["loss"] == pytest.approx(other["train"]["loss"], rel=0.2)
 
@@ -81,7 +83,7 @@ def test_every_recipe_trains_compiled(recipe: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recipe_trains_compiled_from_the_command_line(recipe: str, tmp_path: Path) -> None:
+def test_every_recipe_can_be_trained_with_the_option_compile(recipe: str, tmp_path: Path) -> None:
     settings, data = settings_for(recipe, tmp_path)
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     options += ["--data", str(data)] if data else []
@@ -91,7 +93,7 @@ def test_every_recipe_trains_compiled_from_the_command_line(recipe: str, tmp_pat
     assert (tmp_path / "run" / "report.json").is_file()
 
 
-def test_without_a_compiler_it_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_cpp_compiler_is_a_one_line_error(tmp_path: Path) -> None:
     options = ["--set", "task.data.train=60", "--compile", "--out", str(tmp_path / "run")]
     bare = {"PATH": str(tmp_path), "HOME": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(

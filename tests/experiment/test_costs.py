@@ -1,12 +1,15 @@
-"""Multiply-adds, against torch's own count and against formulas. Sizes are distinct primes; lengths add up
-to multiples of the batch, so that the cost per sequence is a whole number."""
+"""Multiply-adds, compared with the FLOP counter of torch and with formulas.
+
+Sizes are distinct primes. Lengths sum to multiples of the batch size, so that costs per sequence are whole
+numbers.
+"""
 
 from math import prod
 from typing import Any
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, S, T, goes_red
+from support import HIDDEN, B, D, H, S, T, must_fail
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -16,7 +19,7 @@ from limelight.models.labeller import LabellerConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
-from limelight.nn import AdditiveAttention, Decoder, padding_mask
+from limelight.nn import AdditiveAttention, BlockConfig, Decoder, padding_mask
 from limelight.view import watch
 
 V, L, W, E = 13, 17, 19, 23
@@ -39,7 +42,7 @@ TRANSLATORS: dict[str, Any] = {
 LENGTHS, TARGET_LENGTHS = torch.tensor([S, 3, 2]), torch.tensor([3, T, 1])
 REAL, TARGET_REAL = 12 // B, 9 // B  # tokens per sequence
 RAGGED = pytest.mark.parametrize("ragged", [False, True], ids=["whole", "padded"])
-# torch does not count a matrix times a vector, and so additive attention makes its scores.
+# The counter of torch omits matrix-vector products, with which additive attention computes its scores.
 TIMES_VECTOR = {torch.ops.aten.mv: lambda matrix, vector, **_: 2 * prod(matrix)}
 
 
@@ -53,38 +56,38 @@ def pairs(*, ragged: bool) -> tuple[Tensor | None, ...]:
 
 
 def check_cost(layers: list[Layer], model: nn.Module, *inputs: Tensor | None) -> None:
-    """Against torch's own count; watched, because it does not know the fused kernel of CPUs."""
+    """Compare with the count of torch; watched, because it does not count the fused kernel on CPUs."""
     with watch(model), FlopCounterMode(display=False, custom_mapping=TIMES_VECTOR) as counter:
         model.eval()(*inputs)
     assert 2 * B * sum(layer.cost for layer in layers) == counter.get_total_flops()
 
 
 def check_all_costs(model: nn.Module, *inputs: Tensor | None) -> None:
-    """And not one layer can be left out."""
+    """Compare the total, and verify that no layer can be omitted."""
     layers = explain(model, *inputs)
     check_cost(layers, model, *inputs)
     for layer in (layer for layer in layers if layer.cost):
-        goes_red(check_cost, [other for other in layers if other is not layer], model, *inputs)
+        must_fail(check_cost, [other for other in layers if other is not layer], model, *inputs)
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @RAGGED
-def test_costs_of_a_model_are_those_that_torch_counts(config: Any, ragged: bool) -> None:
+def test_the_cost_of_a_model_equals_the_flop_count_of_torch(config: Any, ragged: bool) -> None:
     check_all_costs(config.build(SIZES), *ids(ragged=ragged))
 
 
 @pytest.mark.parametrize("config", TRANSLATORS.values(), ids=TRANSLATORS)
 @RAGGED
-def test_costs_of_a_translator_are_those_that_torch_counts(config: Any, ragged: bool) -> None:
+def test_the_cost_of_a_translation_model_equals_the_flop_count_of_torch(config: Any, ragged: bool) -> None:
     check_all_costs(config.build(SHARED), *pairs(ragged=ragged))
 
 
-class Reading(nn.Module):
-    """A decoder over a memory of another length than its target."""
+class CrossAttending(nn.Module):
+    """A decoder whose memory and target have different lengths."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.decoder = Decoder(1, D, H, HIDDEN)
+        self.decoder = Decoder(1, BlockConfig(D, H, HIDDEN))
 
     def forward(self, memory: Tensor, lengths: Tensor | None) -> Tensor:
         mask = None if lengths is None else padding_mask(lengths, memory.shape[1])
@@ -92,16 +95,18 @@ class Reading(nn.Module):
 
 
 @RAGGED
-def test_attention_to_a_memory_costs_by_both_lengths(ragged: bool) -> None:
+def test_the_cost_of_cross_attention_depends_on_both_lengths(ragged: bool) -> None:
     inputs = torch.randn(B, S, D), LENGTHS if ragged else None
-    check_all_costs(Reading(), *inputs)
-    cross = next(layer for layer in explain(Reading(), *inputs) if layer.name.endswith("cross_attention"))
+    check_all_costs(CrossAttending(), *inputs)
+    cross = next(
+        layer for layer in explain(CrossAttending(), *inputs) if layer.name.endswith("cross_attention")
+    )
     assert cross.cost == 2 * T * D * D + 2 * (REAL if ragged else S) * D * D + 2 * T * S * D
     assert cross.inputs == ((B, T, D), (B * REAL, D) if ragged else (B, S, D))
 
 
 def check_transformer(layers: list[Layer]) -> None:
-    """Projections of real tokens; scores and mixture with padding."""
+    """Projections of real tokens; scores and weighted sums with padding."""
     costs = {layer.name: layer.cost for layer in layers}
     block, mixed = "decoder.blocks.1.", 2 * D * T
     assert costs["encoder.blocks.0.self_attention"] == 4 * REAL * D * D + 2 * D * S * S
@@ -112,14 +117,14 @@ def check_transformer(layers: list[Layer]) -> None:
     assert costs["source_embedding"] == costs["target_positions"] == 0
 
 
-def test_a_transformer_costs_as_counted_by_hand() -> None:
+def test_the_cost_of_a_transformer_equals_its_formula() -> None:
     model = TRANSLATORS["transformer"].build(SIZES)
     check_transformer(explain(model, *pairs(ragged=True)))
-    goes_red(check_transformer, explain(model, *pairs(ragged=False)))
+    must_fail(check_transformer, explain(model, *pairs(ragged=False)))
 
 
 def check_recurrent(layers: list[Layer]) -> None:
-    """Two layers, of which the encoder's second reads both directions; each step of the decoder is a call."""
+    """Two layers; the second of the encoder reads both directions. Each step of the decoder is a call."""
     costs = {layer.name: layer.cost for layer in layers if layer.cost}
     assert costs == {
         "encoder": REAL * 2 * 3 * W * ((E + W) + (2 * W + W)),
@@ -133,14 +138,14 @@ def check_recurrent(layers: list[Layer]) -> None:
     }
 
 
-def test_a_recurrent_model_costs_as_counted_by_hand() -> None:
+def test_the_cost_of_a_recurrent_model_equals_its_formula() -> None:
     model = TRANSLATORS["recurrent"].build(SIZES)
     check_recurrent(explain(model, *pairs(ragged=True)))
-    goes_red(check_recurrent, explain(model, *pairs(ragged=False)))
+    must_fail(check_recurrent, explain(model, *pairs(ragged=False)))
 
 
-class Asking(nn.Module):
-    """All questions at once, and by their names."""
+class KeywordCall(nn.Module):
+    """All queries in one call, with keyword arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,10 +155,10 @@ class Asking(nn.Module):
         return self.attention(queries=torch.randn(B, T, D), memory=memory)
 
 
-def test_additive_attention_costs_the_same_however_it_is_called() -> None:
+def test_the_cost_of_additive_attention_is_the_same_with_keyword_arguments() -> None:
     memory = torch.randn(B, S, W)
-    check_all_costs(Asking(), memory)
-    costs = {layer.name: layer.cost for layer in explain(Asking(), memory)}
+    check_all_costs(KeywordCall(), memory)
+    costs = {layer.name: layer.cost for layer in explain(KeywordCall(), memory)}
     assert costs == {
         "attention.memory": S * W * E,
         "attention.query": T * D * E,

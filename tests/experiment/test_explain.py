@@ -1,4 +1,4 @@
-"""Sizes are distinct primes, so that a swapped axis cannot pass."""
+"""Sizes are distinct primes, so that swapped axes are detected."""
 
 import re
 from collections.abc import Callable
@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, K, S, T, goes_red
+from support import HIDDEN, B, D, H, K, S, T, must_fail
 from torch import Tensor, nn
 
 from limelight.errors import WrongInput
 from limelight.experiment import experiment, recipes, train
-from limelight.experiment.explain import Layer, explain, explain_experiment, in_words
+from limelight.experiment.explain import Layer, explain, explain_experiment
 from limelight.models.classifier import ClassifierConfig
 from limelight.models.labeller import LabellerConfig
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
-from limelight.models.vit import ViTConfig
 
 V, L, W, E = 13, 17, 19, 23
 SIZES = Sizes(outputs=L, vocabulary=V, longest=T)
@@ -26,28 +25,6 @@ SHARED = Sizes(outputs=V, vocabulary=V, longest=S, shared=True, image=(3, 12, 20
 SHAPE: dict[str, Any] = {"width": D, "depth": 2, "heads": H, "hidden": HIDDEN}
 BLOCKS: dict[str, Any] = {"width": D, "heads": H, "hidden": HIDDEN}
 SETTINGS = {"task.data.train": 31, "task.data.validation": 7, "task.data.test": 7, "train.batch": 17}
-WORDS = {
-    "labeller: 2 layers, 2 heads of width 11, post-norm, no positions": LabellerConfig(
-        **SHAPE, positions="none"
-    ),
-    "classifier: 1 layer, 1 head of width 32, pre-norm, learned positions, max pooling": ClassifierConfig(
-        norm="pre", positions="learned", pooling="max"
-    ),
-    "transformer: 2 + 3 layers, 2 heads of width 11, post-norm, sinusoidal positions": TransformerConfig(
-        **BLOCKS, decoder_depth=3
-    ),
-    "transformer: 1 + 2 layers, 1 head of width 32, pre-norm, learned positions, tied output": (
-        TransformerConfig(encoder_depth=1, norm="pre", positions="learned", tied="output")
-    ),
-    "transformer: 2 + 2 layers, 1 head of width 32, post-norm, sinusoidal positions, tied embeddings": (
-        TransformerConfig(tied="all")
-    ),
-    "vit: 6 layers, 1 head of width 32, pre-norm, learned positions, class-token pooling": ViTConfig(),
-    "recurrent: 1 layer, width 19, both directions, additive attention": RecurrentConfig(width=W),
-    "recurrent: 3 layers, width 19, one direction, additive attention": RecurrentConfig(
-        width=W, depth=3, bidirectional=False
-    ),
-}
 
 
 def ids() -> Tensor:
@@ -55,7 +32,7 @@ def ids() -> Tensor:
 
 
 def pairs() -> tuple[Tensor, ...]:
-    """Source and target, and how long they are: nine tokens of one, seven of the other."""
+    """Source and target with their lengths: nine real tokens in the source, seven in the target."""
     tokens = torch.randint(V, (B, S)), torch.randint(V, (B, T))
     return *tokens, torch.tensor([S, 1, 1]), torch.tensor([1, T, 1])
 
@@ -75,15 +52,10 @@ def test_each_parameter_of_a_recipe_counts_once_and_each_layer_is_called(recipe:
     check_parameters(model, layers)
     assert all(layer.calls for layer in layers)
     for layer in (layer for layer in layers if layer.parameters):
-        goes_red(check_parameters, model, [other for other in layers if other is not layer])
+        must_fail(check_parameters, model, [other for other in layers if other is not layer])
 
 
-@pytest.mark.parametrize("words", WORDS)
-def test_a_model_is_told_in_words(words: str) -> None:
-    assert in_words(WORDS[words]) == words
-
-
-def test_a_labeller_is_as_counted_by_hand() -> None:
+def test_the_layers_of_a_labeller_have_the_expected_shapes_and_costs() -> None:
     layers = {layer.name: layer for layer in explain(LabellerConfig(**SHAPE).build(SIZES), ids())}
     block = "encoder.encoder.blocks.1."
     attention, expand = layers[block + "self_attention"], layers[block + "feedforward.expand"]
@@ -109,12 +81,12 @@ def test_cross_attention_reads_the_real_tokens_of_both_sides() -> None:
     assert (layers["output"].inputs, layers["output"].outputs) == (((7, D),), (7, V))
 
 
-def test_a_recurrent_model_is_as_counted_by_hand() -> None:
+def test_the_layers_of_a_recurrent_model_have_the_expected_shapes_and_calls() -> None:
     layers = {
         layer.name: layer for layer in explain(RecurrentConfig(width=W, embedding=E).build(SIZES), *pairs())
     }
-    writes = ["target_embedding", "attention.query", "attention", "decoder", "mixture", "output"]
-    assert list(layers) == ["source_embedding", "encoder", "bridge", "attention.memory", *writes]
+    steps = ["target_embedding", "attention.query", "attention", "decoder", "mixture", "output"]
+    assert list(layers) == ["source_embedding", "encoder", "bridge", "attention.memory", *steps]
     encoder, attention, decoder = (layers[name] for name in ("encoder", "attention", "decoder"))
     assert (encoder.inputs, encoder.outputs, encoder.calls) == (((9, E),), (9, 2 * W), 1)
     assert (decoder.inputs, decoder.outputs) == (((B, 1, E + 2 * W), (1, B, W)), (B, 1, W))
@@ -132,7 +104,7 @@ def test_a_recurrent_model_is_as_counted_by_hand() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_layers_stand_in_the_order_in_which_they_work(norm: Any) -> None:
+def test_layers_are_listed_in_the_order_of_their_calls(norm: Any) -> None:
     names = [layer.name for layer in explain(LabellerConfig(**SHAPE, norm=norm).build(SIZES), ids())]
     assert (names[0], names[-1]) == ("encoder.input", "output.4")
     places = [names.index(f"encoder.encoder.blocks.0.self_{part}") for part in ("residual.norm", "attention")]
@@ -154,16 +126,16 @@ def fail(model: nn.Module) -> None:
         explain(model, torch.zeros(B, T + 1, dtype=torch.long))
 
 
-def test_the_model_is_as_before() -> None:
+def test_explain_does_not_change_the_model_or_the_random_state() -> None:
     model, inputs = ClassifierConfig(**SHAPE, positions="learned").build(SIZES), ids()
-    model.output.eval()  # what is not being trained stays so
+    model.output.eval()  # a part in evaluation mode stays in it
     check_untouched(model, lambda: explain(model, inputs))
     check_untouched(model, lambda: fail(model))
-    goes_red(check_untouched, model, lambda: model.output.register_forward_hook(lambda *_: None))
-    goes_red(check_untouched, model, model.train)
+    must_fail(check_untouched, model, lambda: model.output.register_forward_hook(lambda *_: None))
+    must_fail(check_untouched, model, model.train)
 
 
-def test_a_shared_parameter_counts_once_and_a_part_never_called_is_named() -> None:
+def test_a_shared_parameter_counts_once_and_an_uncalled_layer_is_listed() -> None:
     model = LabellerConfig(**SHAPE).build(Sizes(outputs=V, vocabulary=V, longest=T))
     model.output[4].weight = model.encoder.input.weight
     model.spare = nn.Linear(D, L)
@@ -176,7 +148,7 @@ def test_a_shared_parameter_counts_once_and_a_part_never_called_is_named() -> No
     assert output.shared == {"weight": "encoder.input.weight"}
 
 
-def test_tied_embeddings_are_one_layer_that_the_output_refers_to() -> None:
+def test_tied_embeddings_are_one_layer_to_which_the_output_refers() -> None:
     layers = explain(TransformerConfig(**BLOCKS, tied="all").build(SHARED), *pairs())
     embeddings = [layer for layer in layers if layer.kind == "Embedding"]
     assert [(layer.name, layer.calls) for layer in embeddings] == [("target_embedding", 2)]
@@ -185,7 +157,7 @@ def test_tied_embeddings_are_one_layer_that_the_output_refers_to() -> None:
     assert layers[-1].row[2] == "weight: shared with\ntarget_embedding.weight"
 
 
-def test_a_run_is_explained_as_its_recipe_without_its_data(tmp_path: Path) -> None:
+def test_a_run_is_explained_like_its_recipe_without_its_data(tmp_path: Path) -> None:
     wanted = SETTINGS | {"task.data.shortest": 20, "train.epochs": 1}
     train("majority", wanted, tmp_path, device="cpu")
     expected = explain_experiment("majority", wanted)
@@ -194,20 +166,20 @@ def test_a_run_is_explained_as_its_recipe_without_its_data(tmp_path: Path) -> No
     assert other.words == "classifier: 1 layer, 4 heads of width 8, pre-norm, no positions, mean pooling"
     file = tmp_path / "experiment.toml"
     file.write_text(re.sub("(shortest|longest) = 20", r"\1 = 1", file.read_text()))
-    with pytest.raises(WrongInput, match="different sequences"):  # data that cannot be loaded any more
+    with pytest.raises(WrongInput, match="distinct sequences"):  # the data can no longer be loaded
         explain_experiment(file)
     with pytest.warns(UserWarning, match=r"task\.data\.longest was 20, is 1"):
         assert explain_experiment(tmp_path) == expected
 
 
-def test_a_run_on_vectors_is_explained_as_its_recipe_is(tmp_path: Path) -> None:
+def test_a_run_on_vectors_is_explained_like_its_recipe(tmp_path: Path) -> None:
     wanted = SETTINGS | {"train.epochs": 1}
     train("odd-one-out", wanted, tmp_path, device="cpu")
     assert explain_experiment(tmp_path) == explain_experiment("odd-one-out", wanted)
 
 
 @pytest.mark.parametrize("recipe", ["translate", "translate-rnn"])
-def test_a_translator_is_explained_without_its_data(recipe: str, book: str, tmp_path: Path) -> None:
+def test_a_translation_run_is_explained_without_its_data(recipe: str, book: str, tmp_path: Path) -> None:
     settings = {"train.epochs": 1, "train.batch": 11, "model.width": 8, "task.vocabulary.kind": "words"}
     train(recipe, settings, tmp_path / "run", data=book, device="cpu")
     expected = explain_experiment(recipe, settings, book)
@@ -215,16 +187,16 @@ def test_a_translator_is_explained_without_its_data(recipe: str, book: str, tmp_
     with pytest.raises(WrongInput, match="No such file"):
         explain_experiment(tmp_path / "run" / "experiment.toml")
     explained = explain_experiment(tmp_path / "run")
-    assert explained.inputs == (11, 32)  # of the longest: 30 words between two marks
+    assert explained.inputs == (11, 32)  # the longest sentence: 30 words between two marks
     assert explained.words == expected.words
     for ours, theirs in zip(explained.layers, expected.layers, strict=True):
         assert (ours.name, ours.parameters) == (theirs.name, theirs.parameters)
 
 
-def test_the_longest_sequences_are_shown_and_no_random_number_is_used_up() -> None:
+def test_explain_uses_the_longest_sequences_and_no_random_numbers() -> None:
     random = torch.get_rng_state()
     explained = explain_experiment("majority", SETTINGS)
     assert torch.equal(random, torch.get_rng_state())
-    lengths = experiment("majority", SETTINGS).task.load(1).lengths("train")
+    lengths = experiment("majority", SETTINGS).task.load(1)[1].lengths("train")
     assert explained.inputs == (17, int(lengths.max()))
     assert explained.layers[1].inputs == ((int(lengths.sort(descending=True)[0][:17].sum()), 32),)

@@ -1,4 +1,4 @@
-"""Checkpoints whose checksums are right and whose content is not: refused in words, or another is used."""
+"""Checkpoints with correct checksums and invalid content are refused, or another checkpoint is used."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def variants(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Callable[[Any], None]]:
-    """Changes to a JSON value: each key left out, and each value replaced by one of another kind."""
+    """Changes to a JSON value: each key removed, and each value replaced by one of another type."""
     keys = value if isinstance(value, dict) else range(min(2, len(value))) if isinstance(value, list) else ()
     for key in list(keys):
 
@@ -52,7 +52,7 @@ def variants(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Callable[[Any],
 
 
 def forged(found: Checkpoint) -> Iterator[Checkpoint]:
-    """As somebody would make them who knows how they are sealed."""
+    """Changed copies of a checkpoint, which are saved with correct checksums."""
     data = json.loads(found.files["data.json"])
     for part in ("facts", "data"):
         for change in variants(found.facts if part == "facts" else data):
@@ -76,7 +76,7 @@ def forged(found: Checkpoint) -> Iterator[Checkpoint]:
 
 
 def use(path: Path) -> None:
-    """Everything that reads a checkpoint; what is refused is refused in words."""
+    """Use a run in all ways that read a checkpoint."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opened = limelight.open_run(path)
@@ -85,7 +85,7 @@ def use(path: Path) -> None:
         opened.evaluate()
 
 
-def test_a_forged_checkpoint_is_refused_in_words_or_another_one_is_used(run: Run, tmp_path: Path) -> None:
+def test_a_forged_checkpoint_never_causes_an_unexpected_exception(run: Run, tmp_path: Path) -> None:
     found = checkpoint.best(run.path / "checkpoints")
     assert found is not None
     every = list(forged(found))
@@ -96,11 +96,13 @@ def test_a_forged_checkpoint_is_refused_in_words_or_another_one_is_used(run: Run
     for one in every:
         shutil.rmtree(alone / "checkpoints")
         checkpoint.save(alone / "checkpoints", one)
-        count += bool(refused(use, alone))  # nothing but WrongInput comes through
+        count += bool(refused(use, alone))  # other exceptions than WrongInput are raised
     assert count > 100
 
 
-def test_where_the_best_is_forged_the_next_one_is_used_and_it_is_said(run: Run, tmp_path: Path) -> None:
+def test_if_the_best_checkpoint_is_forged_the_next_one_is_used_with_a_warning(
+    run: Run, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     found = checkpoint.best(run.path / "checkpoints")
@@ -120,8 +122,8 @@ def test_where_the_best_is_forged_the_next_one_is_used_and_it_is_said(run: Run, 
         assert opened.predict(["a b b a c"]) == run.predict(["a b b a c"])
 
 
-def test_a_forged_newest_checkpoint_is_not_resumed_from(tmp_path: Path) -> None:
-    """The same for training, which reads the optimiser's state, too."""
+def test_a_run_is_not_resumed_from_a_forged_checkpoint(tmp_path: Path) -> None:
+    """Training also reads the state of the optimiser."""
     wanted = {key: value for key, value in tiny().model_dump().items() if key == "seed"}
     settings = SMALL | wanted | {"train.save_every": "1 steps", "train.epochs": 1}
     whole = limelight.train("majority", settings, out=tmp_path / "run")
@@ -139,7 +141,7 @@ def test_a_forged_newest_checkpoint_is_not_resumed_from(tmp_path: Path) -> None:
         assert checkpoint.newest(folder).files == found.files
 
 
-def test_where_nothing_can_be_used_it_is_said_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_run_without_a_usable_checkpoint_is_refused(run: Run, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     found = checkpoint.best(run.path / "checkpoints")
@@ -149,6 +151,6 @@ def test_where_nothing_can_be_used_it_is_said_in_one_line(run: Run, tmp_path: Pa
     )
     with (
         pytest.warns(UserWarning, match="data.json: reader: Field required: this checkpoint is not used"),
-        pytest.raises(WrongInput, match="has no checkpoint that is whole"),
+        pytest.raises(WrongInput, match="has no valid checkpoint"),
     ):
         limelight.open_run(copy)

@@ -1,4 +1,4 @@
-"""Digits from the command line: trained, resumed, predicted, looked at."""
+"""Digits: training, resuming, prediction and figures."""
 
 import json
 import subprocess
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from support import goes_red
+from support import must_fail
 from tiny import StopAt
 
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
-from limelight.experiment.image_pictures import look_at
+from limelight.experiment.figures import attention_figure
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
 from limelight.view import watch
@@ -30,7 +30,7 @@ QUICK = {
     "model.width": 32,
     "model.hidden": 32,
 }
-WILD = {
+AUGMENTED = {
     "task.augment.flip": True,
     "task.augment.cutmix": 0.3,
     "task.augment.mixup": 0.3,
@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def seven(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A test image as a file, enlarged."""
-    images = run.task.examples("test")
+    images = run.dataset.examples("test")
     pixels = images.pixels[int((images.labels == 7).nonzero()[0])][0]
     path = tmp_path_factory.mktemp("images") / "seven.png"
     Image.fromarray(pixels.numpy()).resize((80, 80), Image.Resampling.NEAREST).save(path)
@@ -62,30 +62,37 @@ def size(picture: Path) -> tuple[int, int]:
         return opened.size
 
 
-def test_it_learns_and_leaves_its_pictures(run: Run) -> None:
+def test_an_image_model_learns_and_writes_its_figures(run: Run) -> None:
     assert run.evaluate("test")["accuracy"] > 0.8
     for name in ("curves", "attention", "examples", "confusion", "positions"):
         assert size(run.path / f"{name}.png") > (300, 300)
 
 
-def test_maps_are_the_models_attention(run: Run) -> None:
-    pixels = run.task.examples("test").pixels[0]
-    looks = look_at(run.model, run.task, pixels)
+def test_the_figure_draws_the_attention_of_the_class_token(run: Run, seven: Path) -> None:
+    figure = attention_figure(run, str(seven))
+    pixels = run.task.read(seven)
     with watch(run.model) as seen:
         run.model(run.task.normalise(pixels.unsqueeze(0).float() / 255))
-    for number, maps in enumerate(looks.layers):
-        weights = seen[f"encoder.blocks.{number}.self_attention.weights"][0][0]
-        torch.testing.assert_close(maps.flatten(1), weights[:, 0, 1:])
-        goes_red(torch.testing.assert_close, maps.flatten(1), weights[:, 1, 1:])
-    assert looks.whole.shape == (4, 4)
-    assert float(looks.probabilities.sum()) == pytest.approx(1)
+    drawn = {axes.get_title(): axes.images for axes in figure.axes if axes.get_title()}
+    close = {"rtol": 0.0, "atol": 1 / 255}
+    for number, weights in enumerate(passes[0][0] for passes in seen.values()):
+        for head, weights_TT in enumerate(weights):
+            image, over = drawn[f"layer {number}, head {head}"]
+            assert torch.from_numpy(image.get_array().data).equal(pixels[0])
+            map_P = torch.from_numpy(over.get_array().data).flatten()
+            torch.testing.assert_close(map_P, weights_TT[0, 1:].detach(), **close)
+            must_fail(
+                lambda a, b: torch.testing.assert_close(a, b, **close), map_P, weights_TT[0, 1:].flip(0)
+            )
+    assert drawn["rollout"][1].get_array().shape == (4, 4)
+    assert figure.get_suptitle().startswith(f"seven.png: {run.predict([seven])[0].text} ")
 
 
-def test_resumed_it_ends_with_the_same_bits(tmp_path: Path) -> None:
-    """With every augmentation, patches left out and blocks skipped."""
+def test_a_resumed_image_run_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """With every augmentation, patch dropout and stochastic depth."""
 
     def train(out: Path, watcher: Watcher | None = None, resume: bool = False) -> bytes:
-        made = limelight.train("digits", QUICK | WILD, out=out, watcher=watcher, resume=resume)
+        made = limelight.train("digits", QUICK | AUGMENTED, out=out, watcher=watcher, resume=resume)
         return (max(made.path.glob("checkpoints/*")) / "weights.safetensors").read_bytes()
 
     whole = train(tmp_path / "whole")
@@ -99,7 +106,7 @@ def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
     return subprocess.run(program, input=stdin, capture_output=True, text=True)
 
 
-def test_the_command_says_what_image_files_show(run: Run, seven: Path) -> None:
+def test_the_command_predict_classifies_image_files(run: Run, seven: Path) -> None:
     expected = run.predict([seven])[0]
     done = command("predict", str(run.path), str(seven))
     assert (done.returncode, done.stdout) == (0, f"{expected.text}\n")
@@ -110,24 +117,24 @@ def test_the_command_says_what_image_files_show(run: Run, seven: Path) -> None:
     assert missing.stderr == "limelight: missing.png: No such file or directory\n"
 
 
-def test_the_command_draws_what_the_model_looks_at(run: Run, seven: Path, tmp_path: Path) -> None:
-    out = tmp_path / "look.png"
+def test_the_command_see_draws_the_attention_of_an_image(run: Run, seven: Path, tmp_path: Path) -> None:
+    out = tmp_path / "attention.png"
     done = command("see", str(run.path), str(seven), "--out", str(out))
     assert (done.returncode, done.stdout) == (0, f"{out}\n")
     assert size(out) > (300, 300)
-    refused = command("see", str(run.path), str(seven), "--out", "look.gif")
+    refused = command("see", str(run.path), str(seven), "--out", "attention.gif")
     assert refused.returncode == 2
     assert "allowed: a name that ends in .html, .json, .png, .svg, .pdf" in refused.stderr
 
 
-def test_an_image_model_has_no_beams(run: Run, seven: Path) -> None:
-    with pytest.raises(WrongInput, match="does not translate"):
+def test_an_image_model_has_no_options_of_translation(run: Run, seven: Path) -> None:
+    with pytest.raises(WrongInput, match="option 'alignment' does not apply"):
         run.predict([seven], alignment=True)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
-def test_the_recipe_for_digits_reaches_98_percent_whatever_the_seed(tmp_path: Path) -> None:
+def test_the_recipe_digits_reaches_98_percent_on_average_over_seeds(tmp_path: Path) -> None:
     reached = []
     for seed in range(1, 6):
         made = limelight.train("digits", {"seed": seed}, out=tmp_path / str(seed))

@@ -1,4 +1,4 @@
-"""The live page: the real command serves it, a real browser uses it."""
+"""The live page of `limelight serve`, in a real browser."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import torch
 from browser import needs_browser, opened
 from PIL import Image
 from playwright.sync_api import Page, expect
-from support import goes_red
+from support import must_fail
 
 import limelight
 from limelight.experiment import Run
@@ -77,46 +77,44 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, str]
     yield from serving(limelight.train("digits", small, out=tmp_path_factory.mktemp("runs") / "digits"))
 
 
-def answer(page: Page, given: str) -> None:
-    page.get_by_label("Type here").fill(given)
+def type_input(page: Page, given: str) -> None:
+    page.get_by_label("Input text").fill(given)
 
 
 def check_saved(path: Path, run: Run, given: str) -> None:
-    """The weights that "save data" gives are those of the model."""
+    """The button "Save data" saves the weights of the model."""
     saved = json.loads(path.read_text())
     assert saved["given"] == given
-    (record,) = run.look([given])
+    (record,) = run.record([given])
     for weights, expected in zip(saved["weights"], record.layers(), strict=True):
         torch.testing.assert_close(torch.tensor(weights), expected, rtol=0, atol=1e-5)
 
 
-def test_what_is_typed_is_answered_and_the_maps_are_the_models(
-    reverse: tuple[Run, str], tmp_path: Path
-) -> None:
+def test_typed_input_is_answered_with_the_maps_of_the_model(reverse: tuple[Run, str], tmp_path: Path) -> None:
     run, address = reverse
     with opened(allowed=address) as page:
         page.goto(address)
         expect(page.locator("body")).to_contain_text(run.see(about(run).sample).records[0].answer)
         for given in ("1 2 3", "9 9 1 7"):
-            answer(page, given)
+            type_input(page, given)
             expect(page.locator("#explorer")).to_contain_text(run.see(given).records[0].answer)
         with page.expect_download() as download:
             page.get_by_role("button", name="Save data").click()
         download.value.save_as(tmp_path / "data.json")
         check_saved(tmp_path / "data.json", run, "9 9 1 7")
-        goes_red(check_saved, tmp_path / "data.json", run, "9 9 1 8")
+        must_fail(check_saved, tmp_path / "data.json", run, "9 9 1 8")
         with page.expect_download() as download:
-            page.get_by_role("button", name="Save picture").click()
+            page.get_by_role("button", name="Save image").click()
         download.value.save_as(tmp_path / "picture.png")
         with Image.open(tmp_path / "picture.png") as picture:
             assert min(picture.size) > 100
 
 
-def test_views_heads_and_address(reverse: tuple[Run, str]) -> None:
+def test_the_address_keeps_the_input_and_the_view(reverse: tuple[Run, str]) -> None:
     _, address = reverse
     with opened(allowed=address) as page:
         page.goto(address)
-        answer(page, "3 1 4")
+        type_input(page, "3 1 4")
         page.get_by_role("tab", name="Flow").click()
         page.get_by_role("button", name="head 1").or_(page.get_by_label("head 1")).first.click()
         page.locator(".flow canvas, canvas").first.hover(position={"x": 30, "y": 30})
@@ -124,22 +122,22 @@ def test_views_heads_and_address(reverse: tuple[Run, str]) -> None:
         shown = page.url
         page.reload()
         expect(page.get_by_role("tab", name="Flow")).to_have_attribute("aria-selected", "true")
-        expect(page.get_by_label("Type here")).to_have_value("3 1 4")
+        expect(page.get_by_label("Input text")).to_have_value("3 1 4")
         assert page.url == shown
         page.evaluate("location.hash = 'given=9 2&view=flow'")  # a link pasted into the open page
-        expect(page.get_by_label("Type here")).to_have_value("9 2")
+        expect(page.get_by_label("Input text")).to_have_value("9 2")
         expect(page.locator("#explorer .given")).to_have_text("9 2")
         page.set_viewport_size({"width": 360, "height": 640})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        page.get_by_role("tab", name="Flow").press("ArrowLeft")  # the keyboard alone
+        page.get_by_role("tab", name="Flow").press("ArrowLeft")  # without a mouse
         expect(page.get_by_role("tab", name="Overview")).to_have_attribute("aria-selected", "true")
 
 
-def test_a_translation_is_stepped_through(translate: tuple[Run, str]) -> None:
+def test_a_translation_can_be_shown_step_by_step(translate: tuple[Run, str]) -> None:
     run, address = translate
     with opened(allowed=address) as page:
         page.goto(address)
-        answer(page, "two cat")
+        type_input(page, "two cat")
         (record,) = run.see("two cat").records
         page.get_by_role("tab", name="Translation").click()
         count = len(record.sides["target"])
@@ -151,25 +149,25 @@ def test_a_translation_is_stepped_through(translate: tuple[Run, str]) -> None:
         expect(page.locator("#explorer")).to_contain_text(f"2 of {count}")
 
 
-def test_what_is_wrong_is_said_and_the_page_goes_on(reverse: tuple[Run, str]) -> None:
+def test_invalid_input_shows_an_error_and_the_page_still_works(reverse: tuple[Run, str]) -> None:
     run, address = reverse
     with opened(allowed=address, refused=1) as page:
         page.goto(address)
-        answer(page, "3 x 4")
+        type_input(page, "3 x 4")
         expect(page.get_by_role("alert")).to_contain_text("symbol is 'x'")
-        assert page.get_by_label("Type here").input_value() == "3 x 4"  # nothing typed is lost
-        answer(page, "3 4")
+        assert page.get_by_label("Input text").input_value() == "3 x 4"  # the typed text is kept
+        type_input(page, "3 4")
         expect(page.get_by_role("alert")).to_have_text("")
         expect(page.locator("#explorer")).to_contain_text(run.see("3 4").records[0].answer)
 
 
-def test_an_image_is_answered(digits: tuple[Run, str], tmp_path: Path) -> None:
+def test_an_image_file_is_answered(digits: tuple[Run, str], tmp_path: Path) -> None:
     run, address = digits
-    pixels = run.task.examples("test").pixels[5]
+    pixels = run.dataset.examples("test").pixels[5]
     Image.fromarray(pixels[0].numpy()).save(tmp_path / "digit.png")
     with opened(allowed=address) as page:
         page.goto(address)
-        expect(page.get_by_role("tab", name="Image")).to_be_visible()  # a held-out one, to begin with
+        expect(page.get_by_role("tab", name="Image")).to_be_visible()  # a held-out example is shown first
         page.set_input_files("input[type=file]", tmp_path / "digit.png")
         likely = run.see(pixels).records[0].candidates[0]
         expect(page.locator("#explorer")).to_contain_text(f"{likely.probability:.1%}".replace("%", " %"))

@@ -1,4 +1,4 @@
-"""The whole flow, in small: a run folder, its report and pictures, opened again."""
+"""Small runs from end to end: run folder, report, figures, opening and resuming."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made
 
 
-def test_a_run_leaves_its_folder(run: Run) -> None:
+def test_a_run_folder_has_the_documented_files(run: Run) -> None:
     names = {path.name for path in run.path.iterdir()}
     written = ("experiment.toml", "metrics.jsonl", "report.json", "curves.png", "attention.png")
     assert names == {*written, "checkpoints", "lock"}
@@ -45,19 +45,19 @@ def test_a_run_leaves_its_folder(run: Run) -> None:
         assert matplotlib.image.imread(run.path / picture).std() > 0.05
 
 
-def test_it_learns_and_its_report_says_what_evaluate_says(run: Run) -> None:
+def test_the_report_has_the_metrics_that_evaluate_returns(run: Run) -> None:
     assert run.report["metrics"]["test"] == run.evaluate("test")
     assert run.report["metrics"]["validation"] == run.evaluate("validation")
     assert run.evaluate("test")["accuracy"] > 0.9
     assert run.report["parameters"] == sum(p.numel() for p in run.model.parameters())
 
 
-def test_opened_again_it_predicts_the_same_without_the_data(run: Run) -> None:
+def test_an_opened_run_predicts_the_same_without_loading_the_data(run: Run) -> None:
     lines = ["1 2 3 4 5", "90000", "7 7 7 7 1"]
     opened = limelight.open_run(run.path)
     answers = opened.predict(lines)
     assert [str(answer) for answer in answers] == [str(answer) for answer in run.predict(lines)]
-    assert "task" not in opened.__dict__  # the examples were not made again
+    assert "dataset" not in opened.__dict__  # the data was not loaded
     alone = [opened.predict([line])[0] for line in lines]
     assert [answer.text for answer in alone] == [answer.text for answer in answers]
     assert [answer.probability for answer in alone] == pytest.approx(
@@ -67,15 +67,15 @@ def test_opened_again_it_predicts_the_same_without_the_data(run: Run) -> None:
     assert opened.predict([]) == []
 
 
-def test_accuracy_is_what_predict_gets_right(run: Run) -> None:
-    """Judged by another way: the text of every prediction against the text of its input, backwards."""
-    inputs = run.task.examples("test").inputs
-    lines = [run.task.reader.write(inputs[i]) for i in range(len(inputs))]
+def test_accuracy_is_the_share_of_correct_predictions(run: Run) -> None:
+    """Computed independently: each prediction is compared with its reversed input."""
+    inputs = run.dataset.examples("test").inputs
+    lines = [run.task.reader.decode(inputs[i]) for i in range(len(inputs))]
     answers = [answer.text.split() for answer in run.predict(lines)]
     right = [
         a == b
-        for line, said in zip(lines, answers, strict=True)
-        for a, b in zip(line.split()[::-1], said, strict=True)
+        for line, answer in zip(lines, answers, strict=True)
+        for a, b in zip(line.split()[::-1], answer, strict=True)
     ]
     assert sum(right) / len(right) == pytest.approx(run.evaluate("test")["accuracy"], abs=1e-9)
 
@@ -90,14 +90,14 @@ def test_accuracy_is_what_predict_gets_right(run: Run) -> None:
         torch.tensor([], dtype=int),
     ],
 )
-def test_a_tensor_that_is_no_sequence_of_symbols_is_refused(run: Run, row: torch.Tensor) -> None:
+def test_a_tensor_that_is_not_a_sequence_of_symbols_is_refused(run: Run, row: torch.Tensor) -> None:
     with pytest.raises(
         WrongInput, match=r"^input 2 is torch\..*; allowed: \(T\), of whole numbers from 0 to 9"
     ):
         run.predict(["1 2 3", row])
 
 
-def test_a_wrong_input_is_named_by_its_number(run: Run) -> None:
+def test_the_error_of_an_invalid_input_has_its_number(run: Run) -> None:
     with pytest.raises(WrongInput, match="input 2: symbol is 'x'"):
         run.predict(["1 2 3", "x"])
 
@@ -109,32 +109,32 @@ def test_an_input_that_is_too_long_is_refused_with_the_limit(run: Run, given: st
         run.predict([given])
 
 
-def test_a_second_run_into_the_folder_is_refused_and_says_how_to_go_on(run: Run) -> None:
+def test_a_second_run_in_the_same_folder_is_refused_with_the_command_to_resume(run: Run) -> None:
     before = (run.path / "experiment.toml").read_bytes()
     with pytest.raises(
-        WrongInput, match=f"holds a run already: go on with it by `limelight train {run.path} --resume`"
+        WrongInput, match=f"already contains a run: resume it with `limelight train {run.path} --resume`"
     ):
         limelight.train("reverse", SMALL, out=run.path)
     assert (run.path / "experiment.toml").read_bytes() == before
 
 
-def test_resuming_what_is_done_changes_nothing(run: Run) -> None:
+def test_resuming_a_finished_run_changes_nothing(run: Run) -> None:
     before = newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()
     again = limelight.train(run.path, resume=True)
     assert again is not None
     assert (newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()) == before
 
 
-def test_resuming_another_run_is_refused_with_the_difference(run: Run) -> None:
+def test_resuming_with_other_settings_is_refused_with_the_difference(run: Run) -> None:
     with pytest.raises(
-        WrongInput, match=r"not the same run any more: train.rate was 0.01, is 0.1; --allow-inexact"
+        WrongInput, match=r"this is not the same run: train.rate was 0.01, is 0.1; --allow-inexact"
     ):
         limelight.train("reverse", SMALL | {"train.rate": 0.1}, out=run.path, resume=True)
 
 
-@pytest.mark.parametrize("spoil", ["shape", "average", "optimiser", "data", "journal", "no journal"])
-def test_a_resume_that_is_refused_changes_nothing(spoil: str, run: Run, tmp_path: Path) -> None:
-    """Weights of another shape, another optimiser, other data, or a journal that lost lines."""
+@pytest.mark.parametrize("change", ["shape", "average", "optimiser", "data", "journal", "no journal"])
+def test_a_refused_resume_changes_no_file(change: str, run: Run, tmp_path: Path) -> None:
+    """Weights of another shape, another optimiser, other data, or a damaged journal."""
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     settings = {
@@ -142,10 +142,10 @@ def test_a_resume_that_is_refused_changes_nothing(spoil: str, run: Run, tmp_path
         "average": {"train.average": 0.9},
         "optimiser": {"train.optimiser": "muon"},
         "data": {"task.data.train": 999},
-    }.get(spoil)
-    if spoil == "journal":
+    }.get(change)
+    if change == "journal":
         (copy / "metrics.jsonl").write_text("{}")
-    elif spoil == "no journal":
+    elif change == "no journal":
         (copy / "metrics.jsonl").write_text("")
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != "lock"}
     with pytest.raises(WrongInput):
@@ -154,14 +154,14 @@ def test_a_resume_that_is_refused_changes_nothing(spoil: str, run: Run, tmp_path
     assert after == before
 
 
-def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_used_as_a_run_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(WrongInput, match="is not empty and holds no run"):
+    with pytest.raises(WrongInput, match="is not empty and contains no run"):
         limelight.train("reverse", SMALL, out=tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_folder_that_is_called_like_a_recipe_is_not_taken_for_a_run(
+def test_a_folder_with_the_name_of_a_recipe_is_not_used_as_a_run_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -172,7 +172,7 @@ def test_a_folder_that_is_called_like_a_recipe_is_not_taken_for_a_run(
     assert not list((tmp_path / "reverse").iterdir())
 
 
-def test_what_is_refused_leaves_no_folder_behind(tmp_path: Path) -> None:
+def test_a_refused_experiment_creates_no_folder(tmp_path: Path) -> None:
     for settings, data in (
         ({"model.heads": 3}, None),
         ({}, "nowhere"),
@@ -185,7 +185,7 @@ def test_what_is_refused_leaves_no_folder_behind(tmp_path: Path) -> None:
         limelight.open_run(tmp_path)
 
 
-def test_training_leaves_the_users_randomness_alone(tmp_path: Path) -> None:
+def test_training_does_not_change_the_random_state_of_the_caller(tmp_path: Path) -> None:
     torch.manual_seed(5)
     expected = torch.randn(3)
     torch.manual_seed(5)
@@ -193,7 +193,7 @@ def test_training_leaves_the_users_randomness_alone(tmp_path: Path) -> None:
     assert torch.randn(3).equal(expected)
 
 
-def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: Run) -> None:
+def test_the_same_command_gives_the_same_bits_twice(tmp_path: Path, run: Run) -> None:
     torch.manual_seed(5)
     again = limelight.train("reverse", SMALL, out=tmp_path / "again")
     assert again is not None
@@ -204,19 +204,19 @@ def test_twice_the_same_command_gives_the_same_bits(tmp_path: Path, run: Run) ->
     assert (again.path / "metrics.jsonl").read_bytes() == (run.path / "metrics.jsonl").read_bytes()
 
 
-def test_data_that_changed_is_not_evaluated_on(tmp_path: Path) -> None:
+def test_a_run_is_not_evaluated_on_changed_data(tmp_path: Path) -> None:
     table = tmp_path / "reviews.csv"
     rows = [f"{word} film number {i},{label}" for i in range(40) for word, label in (("good", 1), ("bad", 0))]
     table.write_text("\n".join(["text,label", *rows]))
     made = limelight.train("text", {"train.epochs": 1}, out=tmp_path / "run", data=table)
     assert made is not None
     table.write_text("\n".join(["text,label", *rows[1:]]))
-    with pytest.raises(WrongInput, match="no longer what the run was trained on"):
+    with pytest.raises(WrongInput, match="has changed since the run was trained"):
         limelight.open_run(tmp_path / "run").evaluate()
 
 
 def edited(run: Run, copy: Path, before: str, after: str) -> Path:
-    """A copy of the run in whose experiment file one setting was changed by hand."""
+    """A copy of the run with one setting of its experiment file changed."""
     shutil.copytree(run.path, copy)
     text = (copy / "experiment.toml").read_text()
     assert before in text
@@ -232,7 +232,7 @@ def edited(run: Run, copy: Path, before: str, after: str) -> Path:
         ("seed = 1", "seed = 2", "seed was 1, is 2"),
     ],
 )
-def test_settings_that_were_edited_are_named_and_change_no_answer(
+def test_edited_settings_cause_a_warning_and_do_not_change_predictions(
     run: Run, tmp_path: Path, before: str, after: str, named: str
 ) -> None:
     copy = edited(run, tmp_path / "copy", before, after)
@@ -244,31 +244,30 @@ def test_settings_that_were_edited_are_named_and_change_no_answer(
 
 
 @pytest.mark.parametrize(("before", "after"), [("heads = 1", "heads = 2"), ("rate = 0.01", "rate = 0.02")])
-def test_a_run_whose_settings_were_edited_is_not_resumed(
-    run: Run, tmp_path: Path, before: str, after: str
-) -> None:
+def test_a_run_with_edited_settings_is_not_resumed(run: Run, tmp_path: Path, before: str, after: str) -> None:
     copy = edited(run, tmp_path / "copy", before, after)
-    with pytest.raises(WrongInput, match=r"not the same run any more: (model.heads|train.rate) was .*, is "):
+    with pytest.raises(WrongInput, match=r"this is not the same run: (model.heads|train.rate) was .*, is "):
         limelight.train(copy, resume=True)
 
 
-@pytest.mark.parametrize("damage", ["another number", "a line less", "a line twice", "no JSON", "nothing"])
-def test_a_journal_that_was_changed_is_not_resumed(run: Run, tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["changed number", "missing line", "repeated line", "not JSON", "empty"])
+def test_a_run_with_a_changed_journal_is_not_resumed(run: Run, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     journal = copy / "metrics.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
-    number = {"another number": lines[0].replace('"step": 63', '"step": 64')}
     damaged = {
-        "another number": [number["another number"], *lines[1:]],
-        "a line less": lines[1:],
-        "a line twice": [lines[0], *lines],
-        "no JSON": ["x" * len(lines[0]), *lines[1:]],
-        "nothing": [],
+        "changed number": [lines[0].replace('"step": 63', '"step": 64'), *lines[1:]],
+        "missing line": lines[1:],
+        "repeated line": [lines[0], *lines],
+        "not JSON": ["x" * len(lines[0]), *lines[1:]],
+        "empty": [],
     }[damage]
     assert damaged != lines
     journal.write_text("".join(damaged))
-    with pytest.raises(WrongInput, match=r"metrics\.jsonl is (not as it was|shorter than) when"):
+    with pytest.raises(
+        WrongInput, match=r"metrics\.jsonl (was changed after|is shorter than when) the checkpoint was saved"
+    ):
         limelight.train(copy, resume=True)
 
 
@@ -284,32 +283,32 @@ def test_a_journal_that_was_changed_is_not_resumed(run: Run, tmp_path: Path, dam
         "\x00",
     ],
 )
-def test_a_broken_line_of_a_journal_is_named(run: Run, tmp_path: Path, line: str) -> None:
+def test_the_error_of_a_damaged_journal_has_the_line_number(run: Run, tmp_path: Path, line: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     with (copy / "metrics.jsonl").open("a") as file:
         file.write(f"{line}\n")
     count = len(run.journal)
-    with pytest.raises(WrongInput, match=rf"metrics\.jsonl:{count + 1} is not as it was written"):
+    with pytest.raises(WrongInput, match=rf"metrics\.jsonl:{count + 1} is damaged"):
         _ = limelight.open_run(copy).journal
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"steps": []}', b"\xff", b"[" * 100_000])
-def test_a_broken_report_is_named(run: Run, tmp_path: Path, content: bytes) -> None:
+def test_the_error_of_a_damaged_report_has_the_file_name(run: Run, tmp_path: Path, content: bytes) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
     (copy / "report.json").write_bytes(content)
-    with pytest.raises(WrongInput, match=r"report\.json is not as it was written"):
+    with pytest.raises(WrongInput, match=r"report\.json is damaged"):
         _ = limelight.open_run(copy).report
 
 
 @pytest.mark.parametrize("name", ["odd-one-out", "majority", "count", "brackets"])
-def test_every_recipe_runs_from_end_to_end(name: str, tmp_path: Path) -> None:
+def test_sequence_recipes_are_trained_evaluated_and_predicted(name: str, tmp_path: Path) -> None:
     sizes = {"task.data.train": 300, "task.data.validation": 50, "task.data.test": 50, "train.epochs": 1}
     made = limelight.train(name, sizes, out=tmp_path / "run")
     assert made is not None
     assert set(made.report["metrics"]["test"]) == {"loss", made.task.goal.metric}
-    line = made.sample or json.dumps(made.task.examples("test").inputs[0].tolist())
+    line = made.sample or json.dumps(made.dataset.examples("test").inputs[0].tolist())
     (answer,) = made.predict([line])
     assert made.see().records[0].answer == answer.text
     kind = made.task.answers.kind

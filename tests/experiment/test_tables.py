@@ -1,4 +1,4 @@
-"""A run that was trained on a table: it predicts from tables, and shows the words that people typed."""
+"""A run that was trained on a table predicts from tables, and shows words as they were typed."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import goes_red
+from support import must_fail
 
 import limelight
 from limelight.errors import WrongInput
@@ -43,7 +43,7 @@ FILES = {
         [("id", "opinion", "stars"), *((str(i), t, "3") for i, (t, _) in enumerate(NEW))]
     ),
     "labels first.csv": table([("label", "opinion"), *((label, text) for text, label in NEW)]),
-    "texts alone.csv": table([(text,) for text, _ in NEW]),
+    "only texts.csv": table([(text,) for text, _ in NEW]),
     "one column.csv": table([("opinion",), *((text,) for text, _ in NEW)]),
     "tabs.tsv": table([("opinion", "label"), *NEW], "\t"),
     "tabs.txt": table([("opinion", "label"), *NEW], "\t"),
@@ -52,32 +52,35 @@ FILES = {
 
 
 def check_file(run: Run, path: Path, expected: list[tuple[str, str]]) -> None:
-    lines = run.lines_of(path)
+    lines = run.task.inputs_in(path)
     assert lines == [text for text, _ in expected]
     assert [answer.text for answer in run.predict(lines)] == [label for _, label in expected]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_predicted_from_the_column_that_was_trained_on(run: Run, name: str, tmp_path: Path) -> None:
+def test_prediction_reads_the_column_that_training_read(run: Run, name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FILES[name])
     check_file(run, tmp_path / name, NEW)
 
 
-def test_the_check_catches_raw_lines(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_fails_if_raw_lines_are_predicted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "new.csv").write_text(FILES["labels first.csv"])
-    monkeypatch.setattr(type(run), "lines_of", lambda _, path: path.read_text().splitlines())
-    goes_red(check_file, run, tmp_path / "new.csv", NEW)
+    monkeypatch.setattr(type(run.task), "inputs_in", lambda _, path: path.read_text().splitlines())
+    must_fail(check_file, run, tmp_path / "new.csv", NEW)
 
 
-def test_a_table_without_the_column_is_refused_and_says_how(run: Run, tmp_path: Path) -> None:
+def test_a_table_without_the_column_is_refused_with_its_columns(run: Run, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text(table([("id", "review"), ("1", "great")]))
     with pytest.raises(
-        WrongInput, match=r"new\.csv:1: column 'opinion' is unknown; there are: id, review; or give the texts"
+        WrongInput,
+        match=r"new\.csv:1: column 'opinion' is unknown; allowed: id, review; or pass only the texts",
     ):
-        run.lines_of(tmp_path / "new.csv")
+        run.task.inputs_in(tmp_path / "new.csv")
 
 
-def test_columns_without_a_header_go_by_their_place(tmp_path: Path) -> None:
+def test_columns_without_a_header_are_found_by_their_position(tmp_path: Path) -> None:
     (tmp_path / "films.csv").write_text(table([(label, text) for text, label in ROWS]))
     made = limelight.train("text", {"train.epochs": 8}, out=tmp_path / "run", data=tmp_path / "films.csv")
     assert made is not None
@@ -85,17 +88,17 @@ def test_columns_without_a_header_go_by_their_place(tmp_path: Path) -> None:
     check_file(made, tmp_path / "new.csv", NEW)
 
 
-def test_a_run_that_does_not_know_its_column_finds_one_by_its_name(run: Run, tmp_path: Path) -> None:
-    """As runs of 0.8.1 are."""
-    run.reading._state, known = run.reading._state.model_copy(update={"column": ""}), run.reading._state
+def test_a_run_of_0_8_1_finds_the_text_column_by_its_usual_names(run: Run, tmp_path: Path) -> None:
+    """Runs of 0.8.1 did not save the column."""
+    run.task._state, known = run.task._state.model_copy(update={"column": ""}), run.task._state
     try:
         (tmp_path / "new.csv").write_text(table([("id", "review"), *(("1", text) for text, _ in NEW)]))
         check_file(run, tmp_path / "new.csv", NEW)
         (tmp_path / "new.csv").write_text(table([("id", "opinion"), ("1", "great")]))
-        with pytest.raises(WrongInput, match="which column is the text"):
-            run.lines_of(tmp_path / "new.csv")
+        with pytest.raises(WrongInput, match="the text column is not clear"):
+            run.task.inputs_in(tmp_path / "new.csv")
     finally:
-        run.reading._state = known
+        run.task._state = known
 
 
 def command(
@@ -105,7 +108,7 @@ def command(
     return subprocess.run(program, input=stdin, capture_output=True, env=os.environ | {"LC_ALL": locale})
 
 
-def test_the_command_line_reads_the_column_too(run: Run, tmp_path: Path) -> None:
+def test_the_command_predict_reads_the_column(run: Run, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text(FILES["labels first.csv"])
     done = command("predict", str(run.path), str(tmp_path / "new.csv"), "--json")
     assert done.returncode == 0, done.stderr
@@ -114,7 +117,7 @@ def test_the_command_line_reads_the_column_too(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
-def test_what_is_no_utf8_is_refused_in_any_locale(run: Run, locale: str) -> None:
+def test_input_that_is_not_utf8_is_refused_in_every_locale(run: Run, locale: str) -> None:
     for done in (
         command("predict", str(run.path), stdin=b"a gr\xe9at film\n", locale=locale),
         command("predict", str(run.path), b"a gr\xe9at film", locale=locale),
@@ -132,7 +135,7 @@ def test_unknown_words_are_shown_and_marked(run: Run) -> None:
     assert record.sides["source"] == ("this", "zebra (unk)", "is", "great")
 
 
-def test_held_out_examples_are_shown_in_their_own_words(run: Run) -> None:
+def test_held_out_examples_are_shown_with_their_original_words(run: Run) -> None:
     assert "xyzzy" in run.sample
     for record in examples(run):
         assert "<unk>" not in record.given

@@ -1,5 +1,7 @@
-"""Translation from end to end, on a language so small that both models learn it in seconds: every word has
-one translation, and they come in the opposite order."""
+"""Translation from end to end, with a language that both models learn in seconds.
+
+Each word has one translation, and the order of words is reversed.
+"""
 
 import json
 import subprocess
@@ -11,7 +13,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 import torch
-from support import goes_red
+from support import must_fail
 from tiny import StopAt
 
 import limelight
@@ -19,9 +21,7 @@ from limelight.data.text.translation_data import Language, VocabularyConfig
 from limelight.data.text.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
-from limelight.experiment.alignment import look
 from limelight.experiment.config import experiment
-from limelight.tasks.translate.search import Search
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
 
@@ -63,7 +63,7 @@ def run(request: pytest.FixtureRequest, pairs: Path, tmp_path_factory: pytest.Te
     return made
 
 
-def test_it_learns_the_language_and_the_report_says_how_well(run: Run) -> None:
+def test_a_translation_model_learns_and_reports_its_metrics(run: Run) -> None:
     metrics = run.report["metrics"]["test"]
     assert list(metrics) == ["loss", "accuracy", "bleu", "bleu_lowercase", "chrf", "exact", "course_bleu"]
     assert metrics["exact"] > 0.95
@@ -73,23 +73,23 @@ def test_it_learns_the_language_and_the_report_says_how_well(run: Run) -> None:
         assert matplotlib.image.imread(run.path / picture).std() > 0.01
 
 
-def test_exact_is_what_predict_gets_right(run: Run) -> None:
-    texts = run.task.data.texts["test"]
-    said = run.predict([source for source, _ in texts], search=Search(beam=1))
-    right = [answer.text == target for answer, (_, target) in zip(said, texts, strict=True)]
+def test_exact_is_the_share_of_correct_translations(run: Run) -> None:
+    texts = run.dataset.texts["test"]
+    answers = run.predict([source for source, _ in texts], beam=1)
+    right = [answer.text == target for answer, (_, target) in zip(answers, texts, strict=True)]
     assert sum(right) / len(right) == run.evaluate("test")["exact"]
 
 
-def test_predict_searches_as_pages_do_and_refuses_what_is_too_long(run: Run) -> None:
-    lines = [source for source, _ in run.task.data.texts["test"]]
-    pages = [record.answer for record in run.look(lines)]
+def test_predict_uses_the_search_of_pages_and_refuses_long_inputs(run: Run) -> None:
+    lines = [source for source, _ in run.dataset.texts["test"]]
+    pages = [record.answer for record in run.record(lines)]
     assert [answer.text for answer in run.predict(lines)] == pages
-    assert [answer.text for answer in run.predict(lines, search=Search(beam=4))] == pages
+    assert [answer.text for answer in run.predict(lines, beam=4)] == pages
     with pytest.raises(WrongInput, match=r"^input 1: [\d,]+ tokens; allowed: 2,000$"):
         run.predict(["one " * 2001])
 
 
-def test_opened_again_it_translates_the_same_without_the_data(run: Run) -> None:
+def test_an_opened_run_translates_the_same(run: Run) -> None:
     lines = ["one two three", "", "six", "four four two one"]
     again = limelight.open_run(run.path).predict(lines)
     assert again == run.predict(lines)
@@ -98,7 +98,7 @@ def test_opened_again_it_translates_the_same_without_the_data(run: Run) -> None:
 
 
 def check_alignment(run: Run, flip: bool) -> None:
-    """Of sentences that are translated right, at least nine words in ten come from the right one."""
+    """At least 90 % of the words are aligned with the correct source word."""
     lines = ["one two three four", "five six one", "two five three six", "three one"]
     found = 0
     for line, answer in zip(lines, run.predict(lines, alignment=True), strict=True):
@@ -109,39 +109,39 @@ def check_alignment(run: Run, flip: bool) -> None:
     assert found >= 0.9 * sum(len(line.split()) for line in lines)
 
 
-def test_alignment_says_which_word_comes_from_which(pairs: Path, tmp_path: Path) -> None:
+def test_alignments_of_a_recurrent_model_are_correct(pairs: Path, tmp_path: Path) -> None:
     settings = SMALL | MODELS["translate-rnn"]
     run = limelight.train("translate-rnn", settings, out=tmp_path / "run", data=pairs)
     check_alignment(run, flip=True)
-    goes_red(check_alignment, run, False)
+    must_fail(check_alignment, run, False)
 
 
-def test_what_was_looked_at_is_one_map_a_head_and_sums_to_one(run: Run) -> None:
+def test_cross_attention_has_one_map_per_head_whose_rows_sum_to_one(run: Run) -> None:
     source, target = run.task.source.encode("one two three"), run.task.target.encode("trois deux un")
-    seen = look(run.model, run.task, source, target)
+    layers = run.task.cross_attention(run.model, source, target)
     config = run.experiment.model
-    assert len(seen.layers) == (config.decoder_depth if config.kind == "transformer" else 1)
-    for maps in seen.layers:
+    assert len(layers) == (config.decoder_depth if config.kind == "transformer" else 1)
+    for maps in layers:
         assert maps.shape == (getattr(config, "heads", 1), 4, 4)
         torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:-1]))
 
 
-def test_beams_give_several_answers_the_likeliest_first(run: Run) -> None:
-    (answer,) = run.predict(["one two three"], search=Search(beam=4, n_best=4))
+def test_n_best_returns_distinct_answers_the_most_likely_first(run: Run) -> None:
+    (answer,) = run.predict(["one two three"], beam=4, n_best=4)
     assert answer.text == "trois deux un"
     assert len({answer.text, *(other.text for other in answer.others)}) == 4
     assert answer.probability > 0.5 > answer.others[0].probability
 
 
-def test_a_split_may_be_judged_by_what_beams_find(run: Run) -> None:
-    judged = run.judge("validation", search=Search(beam=4)).values
+def test_a_split_can_be_evaluated_with_beam_search_or_sampling(run: Run) -> None:
+    judged = run.judge("validation", beam=4).values
     assert judged["exact"] >= run.evaluate("validation")["exact"] - 0.05
-    wild = run.judge("validation", search=Search(temperature=50.0)).values
-    assert wild["exact"] < 0.1 < judged["exact"]
+    sampled = run.judge("validation", temperature=50.0).values
+    assert sampled["exact"] < 0.1 < judged["exact"]
 
 
-def test_resumed_it_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
-    """With Muon, dropout, batches of several lengths and subwords cut in two."""
+def test_a_resumed_translation_run_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
+    """With Muon, dropout, batches of several lengths and split subwords."""
     name = run.experiment.name
     settings = SMALL | MODELS[name] | {"train.epochs": 2, "train.optimiser": "muon", "model.dropout": 0.2}
     settings |= {"task.vocabulary.kind": "subwords", "task.vocabulary.size": 60, "task.vocabulary.split": 0.2}
@@ -158,14 +158,14 @@ def test_resumed_it_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Pat
         assert train(tmp_path / str(step), resume=True) == whole
 
 
-def test_a_task_without_translations_has_no_beams(tmp_path: Path) -> None:
+def test_other_tasks_refuse_options_of_translation(tmp_path: Path) -> None:
     sizes = {"task.data.train": 100, "task.data.validation": 20, "task.data.test": 20, "train.epochs": 1}
     run = limelight.train("majority", sizes, out=tmp_path / "run")
-    for options in ({"search": Search(beam=2)}, {"alignment": True}):
-        with pytest.raises(WrongInput, match="does not translate"):
+    for options in ({"beam": 2}, {"alignment": True}):
+        with pytest.raises(WrongInput, match=f"option '{next(iter(options))}' does not apply"):
             run.predict(["aabca"], **options)
-    with pytest.raises(WrongInput, match="does not translate"):
-        run.judge(search=Search(beam=2))
+    with pytest.raises(WrongInput, match="option 'beam' does not apply: this task has no options"):
+        run.judge(beam=2)
 
 
 def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -173,7 +173,7 @@ def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
     return subprocess.run(program, input=stdin, capture_output=True, text=True)
 
 
-def test_the_command_translates_lines_as_a_filter(run: Run) -> None:
+def test_the_command_predict_translates_the_lines_of_stdin(run: Run) -> None:
     done = command("predict", str(run.path), stdin="one two\n\nthree\n")
     assert (done.returncode, done.stdout) == (0, "deux un\n\ntrois\n")
     several = command("predict", str(run.path), "--n-best", "3", stdin="\none two\n").stdout.splitlines()
@@ -188,14 +188,14 @@ def test_the_command_translates_lines_as_a_filter(run: Run) -> None:
 
 
 @pytest.mark.parametrize("blank", ["\n", "\n \n", ""])
-def test_blank_lines_stay_blank_though_nothing_else_comes(run: Run, blank: str) -> None:
+def test_blank_lines_have_blank_translations(run: Run, blank: str) -> None:
     done = command("predict", str(run.path), "--alignment", stdin=blank)
     assert (done.returncode, done.stdout) == (0, "\n" * blank.count("\n"))
     drawn = command("see", str(run.path), " ", "--out", str(run.path / "blank.png"))
     assert (drawn.returncode, drawn.stderr) == (2, "limelight: input 1: the line is empty\n")
 
 
-def test_lines_of_a_file_are_read_as_in_training(run: Run, tmp_path: Path) -> None:
+def test_the_lines_of_a_file_are_read_as_in_training(run: Run, tmp_path: Path) -> None:
     lines, latin = tmp_path / "lines.txt", tmp_path / "latin.txt"
     lines.write_bytes(b"\xef\xbb\xbfone two\r\nthree\rsix\r\n")
     latin.write_bytes(b"one\nd\xe9j\xe0\n")
@@ -209,26 +209,26 @@ def test_lines_of_a_file_are_read_as_in_training(run: Run, tmp_path: Path) -> No
 
 
 def test_every_answer_has_its_alignment(run: Run) -> None:
-    (answer,) = run.predict(["one two three"], search=Search(beam=3, n_best=3), alignment=True)
+    (answer,) = run.predict(["one two three"], beam=3, n_best=3, alignment=True)
     for one in (answer, *answer.others):
         assert [target for _, target in one.alignment] == list(range(len(one.text.split())))
 
 
-def test_a_tensor_is_not_translated(run: Run) -> None:
+def test_a_tensor_is_refused_by_a_translation_model(run: Run) -> None:
     with pytest.raises(WrongInput, match="reads lines of text, not tensors"):
         run.predict([torch.tensor([1, 2])])
 
 
-def test_a_line_that_is_longer_than_learned_positions_is_named(pairs: Path) -> None:
+def test_a_line_longer_than_the_learned_positions_is_refused_with_its_number(pairs: Path) -> None:
     wanted = experiment("translate", SMALL | {"model.positions": "learned"}, data=pairs)
-    task = wanted.task.load(seed=1)
+    task, _ = wanted.task.load(seed=1)
     model = wanted.model.build(task.sizes)
     assert len(task.predict(model, ["one two three four", ""])) == 2
     with pytest.raises(WrongInput, match=r"^input 8: 10 tokens; this model has 6 positions$"):
         task.predict(model, ["one", "one " * 9], first=7)
 
 
-def test_the_command_judges_with_signatures(run: Run) -> None:
+def test_the_command_evaluate_prints_signatures(run: Run) -> None:
     judged = json.loads(command("evaluate", str(run.path), "--json").stdout)
     assert judged["bleu"] == run.report["metrics"]["test"]["bleu"]
     assert judged["signatures"] == run.report["signatures"]
@@ -236,7 +236,7 @@ def test_the_command_judges_with_signatures(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"one\tun\ntwo deux\n", "pairs.tsv:2: "),
         (b"one\tun\n\ttrois\n", "pairs.tsv:2: "),
@@ -246,55 +246,56 @@ def test_the_command_judges_with_signatures(run: Run) -> None:
     ],
     ids=["no tab", "an empty side", "too long", "not UTF-8", "empty"],
 )
-def test_bad_pairs_are_named_by_file_and_line(content: bytes, said: str, tmp_path: Path) -> None:
+def test_invalid_pairs_are_refused_with_file_and_line(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_bytes(content)
     out = tmp_path / "run"
     done = command("train", "translate", "--data", str(tmp_path / "pairs.tsv"), "--out", str(out))
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not out.exists()
 
 
-def test_marks_stand_outside_the_vocabulary_and_are_never_written() -> None:
-    language = Language(vocabulary=Subwords.of(["the red car is here", "the black cat is there"], 60))
-    row = language.encode_whole("the red cat is here")
+def test_begin_and_end_marks_are_outside_the_vocabulary_and_not_decoded() -> None:
+    language = Language(vocabulary=Subwords.build(["the red car is here", "the black cat is there"], 60))
+    row = language.encode_target("the red cat is here")
     assert (
         (int(row[0]), int(row[-1]))
         == (language.begin, language.end)
         == (language.size - 2, language.size - 1)
     )
-    assert language.write(row) == "the red cat is here"
-    assert language.show(row)[0] == "[begin]"
-    assert language.show(row)[-1] == "[end]"
+    assert language.decode(row) == "the red cat is here"
+    assert language.item_names(row)[0] == "[begin]"
+    assert language.item_names(row)[-1] == "[end]"
     words = language.words("the red cat is here")
     assert len(words) == len(row) - 2
     assert words == sorted(words)
     assert set(words) == set(range(5))
 
 
-def test_subwords_are_cut_while_training_alone_and_sums_are_over_as_many_predictions(pairs: Path) -> None:
+def test_subwords_are_split_only_in_training_and_sums_are_scaled_back(pairs: Path) -> None:
     changes = {"task.vocabulary.kind": "subwords", "task.vocabulary.size": 60, "model.dropout": 0.0}
     changes |= {"task.vocabulary.split": 0.5, "model.positions": "learned"}
     cut = experiment("translate", SMALL | changes, data=pairs)
-    task = cut.task.load(seed=1)
+    task, dataset = cut.task.load(seed=1)
     model = cut.model.build(task.sizes)
-    batch = task.batch("train", torch.arange(31))
-    whole, spelled = (task.score(model.train(mode), batch) for mode in (False, True))
+    batch = dataset.batch("train", torch.arange(31))
+    whole, with_splits = (task.loss(model.train(mode), batch) for mode in (False, True))
     count = task.predictions(batch)
-    assert whole.loss.equal(task.score(model.eval(), batch).loss)
-    assert not spelled.loss.equal(task.score(model.train(), batch).loss)  # cut elsewhere each time
-    assert 0.8 < spelled.sums["loss"] / whole.sums["loss"] < 1.25
-    assert 0 <= float(spelled.sums["accuracy"]) <= count
+    assert whole.loss.equal(task.loss(model.eval(), batch).loss)
+    again = task.loss(model.train(), batch)
+    assert not with_splits.loss.equal(again.loss)  # subwords are split at random
+    assert 0.8 < with_splits.sums["loss"] / whole.sums["loss"] < 1.25
+    assert 0 <= float(with_splits.sums["accuracy"]) <= count
 
 
-def test_read_plainly_capitals_and_spaces_before_stops_do_not_count() -> None:
+def test_a_plain_source_ignores_capitals_and_spaces_before_punctuation() -> None:
     pairs = [("I lost.", "J'ai perdu."), ("He lost, too!", "Il a perdu aussi !")]
     plain, _ = VocabularyConfig(size=50, plain_source=True).languages(pairs)
     exact, target = VocabularyConfig(size=50).languages(pairs)
     assert plain.encode("He  LOST , too !").equal(plain.encode("he lost, too!"))
     assert not exact.encode("He LOST, too!").equal(exact.encode("he lost, too!"))
-    assert target.write(target.encode("Il a perdu.")) == "Il a perdu."
+    assert target.decode(target.encode("Il a perdu.")) == "Il a perdu."
     typed = "He lost , too !"
     words = plain.words(typed)
     assert len(words) == len(plain.encode(typed)) - 1

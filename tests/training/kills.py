@@ -1,10 +1,10 @@
-"""Run as a program: imports torch once, then forks children that die by SIGKILL.
+"""A program that forks child processes and kills them with SIGKILL.
 
-    python kills.py moments TRIALS SEED      R1: at a random moment; every fourth time inside a save
+    python kills.py moments TRIALS SEED      R1: at a random moment; every fourth kill is inside a save
     python kills.py operations               R2: at each operation of a save
-    … broken                                 the same, by a writer that removes the old before the new
+    … broken                                 the same with a broken save, which removes old checkpoints first
 
-Prints one JSON line a trial. A process of its own, because a process with threads must not fork.
+It prints one JSON line per trial. It is a program of its own, because a process with threads must not fork.
 """
 
 import json
@@ -20,14 +20,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tiny import fit, result
-
 from limelight.training import checkpoint, files
 from limelight.training.checkpoint import Checkpoint
 
+os.fsync = lambda file: None  # see conftest.py
 
-def in_a_child(work: Callable[[], object], kill_after: float | None = None) -> bool:
-    """Whether the child was killed before it was done."""
+
+def run_in_child(work: Callable[[], object], kill_after: float | None = None) -> bool:
+    """Run `work` in a child process; returns whether it was killed before it had finished."""
     child = os.fork()
     if not child:
         work()
@@ -36,12 +36,12 @@ def in_a_child(work: Callable[[], object], kill_after: float | None = None) -> b
         time.sleep(kill_after)
         os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the child failed by itself"
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the child failed without being killed"
     return os.WIFSIGNALED(status)
 
 
 def die_at(operation: int) -> None:
-    """From now on, the operation of this number on files is the last thing this process begins."""
+    """Let this process kill itself when it starts the file operation with this number."""
     count = 0
 
     def perform(act: Callable[..., Any], *arguments: Any) -> Any:
@@ -55,7 +55,7 @@ def die_at(operation: int) -> None:
 
 
 def save_after_removing(folder: Path, new: Checkpoint) -> None:
-    """The broken variant."""
+    """The broken variant: there is a moment without any checkpoint."""
     for old in folder.glob("step-*"):
         files.remove(old)
     save(folder, new)
@@ -65,11 +65,13 @@ save = checkpoint.save
 
 
 def moments(trials: int, seed: int) -> None:
+    from tiny import fit, result  # imports torch, once for all children
+
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
         begin = time.perf_counter()
-        in_a_child(lambda: fit(whole))
+        run_in_child(lambda: fit(whole))
         duration = time.perf_counter() - begin
         for trial in range(trials):
             path = Path(folder) / str(trial)
@@ -81,36 +83,36 @@ def moments(trials: int, seed: int) -> None:
                     die_at(operation)
                 fit(path)
 
-            killed = in_a_child(work, None if in_a_save else dice.uniform(0, duration))
-            in_a_child(lambda path=path: fit(path, resume=True))
+            killed = run_in_child(work, None if in_a_save else dice.uniform(0, duration))
+            run_in_child(lambda path=path: fit(path, resume=True))
             outcome = {"killed": killed, "in_a_save": in_a_save, "same": result(path) == result(whole)}
             print(json.dumps(outcome), flush=True)
 
 
 def operations() -> None:
-    """Checkpoints 1, 2 and 3 are there; the process dies somewhere in saving the fourth."""
+    """Checkpoints 1, 2 and 3 exist; the process dies while it saves the fourth."""
     for operation in range(1, 1000):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)
             for step in (1, 2, 3):
-                checkpoint.save(path, made(step))
+                checkpoint.save(path, create(step))
 
             def work(path: Path = path, operation: int = operation) -> None:
                 die_at(operation)
-                checkpoint.save(path, made(4))
+                checkpoint.save(path, create(4))
 
-            if not in_a_child(work):
+            if not run_in_child(work):
                 return
             found = checkpoint.newest(path)
-            whole = found is not None and found.step in (3, 4) and found == made(found.step)
-            checkpoint.save(path, made(5))
+            intact = found is not None and found.step in (3, 4) and found == create(found.step)
+            checkpoint.save(path, create(5))
             print(
-                json.dumps({"operation": operation, "same": whole and checkpoint.newest(path) == made(5)}),
+                json.dumps({"operation": operation, "same": intact and checkpoint.newest(path) == create(5)}),
                 flush=True,
             )
 
 
-def made(step: int) -> Checkpoint:
+def create(step: int) -> Checkpoint:
     return Checkpoint(step, {"score": -step}, {"weights": bytes([step]) * 997, "data": b"{}"})
 
 

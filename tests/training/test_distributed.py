@@ -1,4 +1,4 @@
-"""Two real processes under torchrun: the same curve as one, the same bits after resuming, one writer."""
+"""R3 with two real processes under torchrun: the loss curve of one process, the same bits after resuming."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import goes_red
+from support import must_fail
 from tiny import fit
 
 from limelight.training.distributed import World
@@ -33,22 +33,18 @@ def check_curves(one: Path, two: Path) -> None:
             assert a[split]["loss"] == pytest.approx(b[split]["loss"], rel=1e-3)
 
 
-def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path) -> None:
-    torchrun(str(TOGETHER), str(tmp_path), "curve")
+def test_two_processes_have_the_loss_curve_of_one_and_resume_to_the_same_bits(tmp_path: Path) -> None:
+    check_resume(tmp_path, "3", "60", "11")
     fit(tmp_path / "one", **{"model.dropout": 0.0})
     check_curves(tmp_path / "one", tmp_path / "two")
     fit(tmp_path / "half", **{"model.dropout": 0.0, "train.batch": 5, "train.epochs": 2})
-    goes_red(check_curves, tmp_path / "half", tmp_path / "two")
+    must_fail(check_curves, tmp_path / "half", tmp_path / "two")
 
 
 def check_resume(folder: Path, *steps: str) -> None:
-    found = [json.loads(line) for line in torchrun(str(TOGETHER), str(folder), "resume", *steps).splitlines()]
+    found = [json.loads(line) for line in torchrun(str(TOGETHER), str(folder), *steps).splitlines()]
     assert [outcome["step"] for outcome in found] == list(range(*map(int, steps)))
     assert all(outcome["same"] and outcome["together"] for outcome in found), found
-
-
-def test_two_processes_resume_to_the_same_bits(tmp_path: Path) -> None:
-    check_resume(tmp_path, "3", "60", "11")
 
 
 @pytest.mark.torture
@@ -56,17 +52,17 @@ def test_two_processes_resume_at_every_step_to_the_same_bits(tmp_path: Path) -> 
     check_resume(tmp_path, "1", "61")
 
 
-def test_the_command_line_runs_under_torchrun_and_one_process_speaks(tmp_path: Path) -> None:
+def test_the_command_line_runs_under_torchrun_and_one_process_prints(tmp_path: Path) -> None:
     settings = ["--set", "train.epochs=1", "--set", "task.data.train=500", "--set", "task.data.test=100"]
-    said = torchrun("-m", "limelight", "train", "reverse", *settings, "--out", str(tmp_path / "run"))
-    assert said.count("reverse: done") == 1
+    printed = torchrun("-m", "limelight", "train", "reverse", *settings, "--out", str(tmp_path / "run"))
+    assert printed.count("reverse: done") == 1
     assert (tmp_path / "run" / "attention.png").is_file()
 
 
-def test_a_world_of_one_adds_and_hands_out_what_it_has() -> None:
+def test_a_world_of_one_process_changes_nothing() -> None:
     world = World()
     gradient = torch.ones(3)
-    assert world.add_up([1.5, 2.0]) == [1.5, 2.0]
-    assert world.hand_out(b"state") == b"state"
-    world.add_up_gradient(gradient)
+    assert world.all_reduce([1.5, 2.0]) == [1.5, 2.0]
+    assert world.broadcast(b"state") == b"state"
+    world.all_reduce_gradient(gradient)
     assert torch.equal(gradient, torch.ones(3))

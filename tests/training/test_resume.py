@@ -1,10 +1,10 @@
-"""R3: resumed at any step, a run ends with the bits it would have had."""
+"""R3: a run that is interrupted at any step and resumed ends with the bits of an uninterrupted run."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from support import flat, goes_red
+from support import flat, must_fail
 from tiny import ENVIRONMENT, STEPS, StopAt, fit, result, trainer
 
 from limelight.errors import WrongInput
@@ -17,9 +17,9 @@ from limelight.training.optimise import Optimiser
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """What a run that nothing interrupts ends with."""
-    path = tmp_path_factory.mktemp("whole")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The result of a run without interruption."""
+    path = tmp_path_factory.mktemp("uninterrupted")
     assert fit(path).step == STEPS
     return result(path)
 
@@ -32,9 +32,9 @@ def check_resume(path: Path, step: int, expected: tuple[str, str], kind: type[Tr
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_a_run_resumed_at_any_step_ends_with_the_same_bits(
-    step: int, tmp_path: Path, whole: tuple[str, str]
+    step: int, tmp_path: Path, uninterrupted: tuple[str, str]
 ) -> None:
-    check_resume(tmp_path, step, whole)
+    check_resume(tmp_path, step, uninterrupted)
 
 
 class ForgetsTheOptimiser(Trainer):
@@ -49,8 +49,8 @@ class ForgetsTheSums(Trainer):
         self.progress.sums, self.progress.count = {}, 0
 
 
-class CarriesItsRandomness(Trainer):
-    """Dropout as a history: what was drawn depends on what was drawn before."""
+class DoesNotSeedSteps(Trainer):
+    """Dropout depends on all random numbers drawn before."""
 
     def _step(self, signals: object) -> None:
         loop.seed = lambda number, device: None
@@ -60,34 +60,34 @@ class CarriesItsRandomness(Trainer):
             loop.seed = seed
 
 
-@pytest.mark.parametrize("kind", [ForgetsTheOptimiser, ForgetsTheSums, CarriesItsRandomness])
+@pytest.mark.parametrize("kind", [ForgetsTheOptimiser, ForgetsTheSums, DoesNotSeedSteps])
 def test_the_check_catches_a_trainer_that_forgets(
-    kind: type[Trainer], tmp_path: Path, whole: tuple[str, str]
+    kind: type[Trainer], tmp_path: Path, uninterrupted: tuple[str, str]
 ) -> None:
-    goes_red(check_resume, tmp_path, 17, whole, kind)
+    must_fail(check_resume, tmp_path, 17, uninterrupted, kind)
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_seed_others(
-    tmp_path: Path, whole: tuple[str, str]
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(
+    tmp_path: Path, uninterrupted: tuple[str, str]
 ) -> None:
     fit(tmp_path / "again")
-    assert result(tmp_path / "again") == whole
+    assert result(tmp_path / "again") == uninterrupted
     fit(tmp_path / "other", seed=2)
-    assert result(tmp_path / "other") != whole
+    assert result(tmp_path / "other") != uninterrupted
 
 
-def test_a_run_resumes_after_its_end_and_changes_nothing(tmp_path: Path, whole: tuple[str, str]) -> None:
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, uninterrupted: tuple[str, str]) -> None:
     fit(tmp_path)
     progress = fit(tmp_path, resume=True)
     assert isinstance(progress, Progress)
     assert progress.step == STEPS
-    assert result(tmp_path) == whole
+    assert result(tmp_path) == uninterrupted
 
 
-def test_another_environment_is_named_and_refused_unless_allowed(tmp_path: Path) -> None:
+def test_resuming_in_another_environment_is_an_error_unless_allowed(tmp_path: Path) -> None:
     fit(tmp_path, watcher=StopAt(10))
     with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write("a line that came after the checkpoint\n")
+        file.write("a line that was written after the checkpoint\n")
     before = (tmp_path / "metrics.jsonl").read_bytes()
     made = trainer(tmp_path)
     made.environment = ENVIRONMENT | {"torch": "another"}
@@ -99,31 +99,35 @@ def test_another_environment_is_named_and_refused_unless_allowed(tmp_path: Path)
     assert len(read_journal(tmp_path / "metrics.jsonl")) == 1
 
 
-def test_evaluation_in_between_changes_no_weight(tmp_path: Path, whole: tuple[str, str]) -> None:
+def test_the_interval_of_evaluations_does_not_change_the_weights(
+    tmp_path: Path, uninterrupted: tuple[str, str]
+) -> None:
     fit(tmp_path, **{"train.evaluate_every": "60 steps"})
-    assert result(tmp_path)[0] == whole[0]
-    assert result(tmp_path)[1] != whole[1]
+    assert result(tmp_path)[0] == uninterrupted[0]
+    assert result(tmp_path)[1] != uninterrupted[1]
 
 
-@pytest.mark.parametrize("pieces", [2, 3, 11])
-def test_a_batch_in_pieces_has_the_same_gradient(pieces: int, tmp_path: Path) -> None:
-    """Eleven pieces of ten examples: one is empty."""
+@pytest.mark.parametrize("parts", [2, 3, 11])
+def test_an_accumulated_batch_has_the_same_gradient(parts: int, tmp_path: Path) -> None:
+    """Eleven parts of ten examples: one is empty."""
 
-    def slopes(accumulate: int) -> torch.Tensor:
+    def gradients(accumulate: int) -> torch.Tensor:
         settings = {"model.dropout": 0.0, "train.accumulate": accumulate}
         made = trainer(tmp_path, **settings)
         made._step(Signals())
         return flat(parameter.grad for parameter in made.model.parameters())
 
-    torch.testing.assert_close(slopes(pieces), slopes(1), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(gradients(parts), gradients(1), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("step", [3, 14, 38])
-def test_with_mean_weights_and_muon_a_resumed_run_ends_with_the_same_bits(step: int, tmp_path: Path) -> None:
+def test_with_averaged_weights_and_muon_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     settings = {"train.average": 0.9, "train.optimiser": "muon"}
-    fit(tmp_path / "whole", **settings)
-    assert fit(tmp_path / "resumed", watcher=StopAt(step), **settings) is None
-    fit(tmp_path / "resumed", resume=True, **settings)
-    assert result(tmp_path / "resumed") == result(tmp_path / "whole")
-    fit(tmp_path / "plain", **{"train.optimiser": "muon"})
-    assert result(tmp_path / "plain") != result(tmp_path / "whole")
+    fit(tmp_path / "uninterrupted", **settings)
+    expected = result(tmp_path / "uninterrupted")
+    for step in (3, 14, 38):
+        path = tmp_path / str(step)
+        assert fit(path, watcher=StopAt(step), **settings) is None
+        fit(path, resume=True, **settings)
+        assert result(path) == expected
+    fit(tmp_path / "not averaged", **{"train.optimiser": "muon"})
+    assert result(tmp_path / "not averaged") != expected

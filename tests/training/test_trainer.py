@@ -1,4 +1,4 @@
-"""What the Trainer promises beside resuming: R8, best weights, early stopping, schedules."""
+"""R8: a loss that is not finite. Also: best weights, early stopping, schedules, the optimiser."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import goes_red
+from support import must_fail
 from tiny import STEPS, fit, tiny, trainer
 from torch import nn
 
@@ -21,21 +21,23 @@ from limelight.training.progress import show_metric
 from limelight.training.weights import from_bytes, load_weights, to_bytes, weights_of
 
 
-class Spoiled(Classify):
-    """The loss of training example 7 is what it should not be."""
+class NotFinite(Classify):
+    """The loss of training example 7 is NaN or infinite."""
 
-    spoil = float("nan")
+    factor = float("nan")
 
-    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        scores = super().score(model, batch, smoothing)
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        scores = super().loss(model, batch, smoothing)
         if len(batch) <= 10 and 7 in batch.index.tolist():
-            return Scores(scores.loss * self.spoil, {**scores.sums, "loss": scores.sums["loss"] * self.spoil})
+            return Scores(
+                scores.loss * self.factor, {**scores.sums, "loss": scores.sums["loss"] * self.factor}
+            )
         return scores
 
 
-def check_nothing_spoiled(path: Path, kind: type[Trainer] = Trainer) -> None:
+def check_stop(path: Path, kind: type[Trainer] = Trainer) -> None:
     wanted = tiny()
-    task = Spoiled.of(wanted.task.data.load(wanted.seed))
+    task = NotFinite.of(wanted.task.data.load(wanted.seed))
     made = trainer(path, task=task, kind=kind)
     step = next(i for i in range(STEPS) if 7 in made._batch(i).index.tolist())
     index = made._batch(step).index[:8].tolist()
@@ -52,8 +54,8 @@ def check_nothing_spoiled(path: Path, kind: type[Trainer] = Trainer) -> None:
         )
 
 
-class LooksTooLate(Trainer):
-    """Notices what is not finite only after the update."""
+class ChecksTooLate(Trainer):
+    """Checks for NaN only after the update."""
 
     def _step(self, signals: object) -> None:
         import limelight.training.loop as loop
@@ -68,13 +70,13 @@ class LooksTooLate(Trainer):
             raise Stopped("too late")
 
 
-@pytest.mark.parametrize("spoil", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("factor", [float("nan"), float("inf"), -float("inf")])
 def test_a_loss_that_is_not_finite_stops_before_the_update(
-    spoil: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Spoiled, "spoil", spoil)
-    check_nothing_spoiled(tmp_path / "right")
-    goes_red(check_nothing_spoiled, tmp_path / "wrong", LooksTooLate)
+    monkeypatch.setattr(NotFinite, "factor", factor)
+    check_stop(tmp_path / "right")
+    must_fail(check_stop, tmp_path / "wrong", ChecksTooLate)
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
     )
 
 
-def test_the_best_weights_are_kept_and_the_journal_says_which(tmp_path: Path) -> None:
+def test_the_best_weights_are_kept_and_can_be_found_in_the_journal(tmp_path: Path) -> None:
     made = trainer(tmp_path)
     progress = made.fit()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -108,7 +110,7 @@ def test_epochs_need_not_be_whole(tmp_path: Path, epochs: float, steps: int) -> 
     assert (progress.step, progress.evaluated) == (steps, steps)
 
 
-def check_arrival(path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+def check_rates(path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
     rates = list[float]()
     monkeypatch.setattr(Optimiser, "step", lambda _, rate: rates.append(rate))
     fit(path, **{"train.rate": 0.5}, **settings)
@@ -117,23 +119,23 @@ def check_arrival(path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[st
     assert rates[-1] < 0.01
 
 
-def test_a_run_of_few_steps_arrives_at_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_arrival(tmp_path / "few", monkeypatch, {"train.warmup": 10 * STEPS})
-    goes_red(check_arrival, tmp_path / "level", monkeypatch, {"train.schedule": "constant"})
+def test_a_short_run_reaches_its_peak_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_rates(tmp_path / "short", monkeypatch, {"train.warmup": 10 * STEPS})
+    must_fail(check_rates, tmp_path / "constant", monkeypatch, {"train.schedule": "constant"})
 
 
-def test_a_share_is_never_rounded_up_nor_down_for_its_binary_digits() -> None:
+def test_accuracies_are_rounded_down_but_not_by_binary_rounding_errors() -> None:
     assert show_metric("accuracy", 0.57) == "57.00 %"
     assert show_metric("accuracy", 0.99999) == "99.99 %"
 
 
-def test_a_run_ends_when_nothing_gets_better(tmp_path: Path) -> None:
+def test_a_run_ends_when_the_metric_stops_improving(tmp_path: Path) -> None:
     progress = fit(tmp_path, **{"train.rate": 1e-9, "train.patience": 2})
     assert progress is not None
-    assert progress.step == 21  # the first evaluation is the best, and two follow
+    assert progress.step == 21  # the first evaluation is the best; two more follow
 
 
-def test_a_run_ends_when_validation_is_perfect_as_often_as_asked(tmp_path: Path) -> None:
+def test_a_run_ends_after_the_given_number_of_perfect_evaluations(tmp_path: Path) -> None:
     easy = {
         "task.data.symbols": 2,
         "model.dropout": 0.0,
@@ -150,7 +152,7 @@ def test_a_run_ends_when_validation_is_perfect_as_often_as_asked(tmp_path: Path)
     assert steps[3] >= steps[1] + 14
 
 
-def test_schedules_rise_to_one_and_fall_as_they_should() -> None:
+def test_schedules_rise_to_one_and_then_follow_their_formulas() -> None:
     warmup, total = 7, 101
     for schedule in SCHEDULES.values():
         rates = [schedule(step, warmup, total) for step in range(total)]
@@ -168,8 +170,8 @@ def small() -> nn.Module:
     return nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 5), nn.LayerNorm(5))
 
 
-def test_one_flat_optimiser_does_what_torchs_does_with_each_parameter() -> None:
-    """Decay on matrices alone, and the gradient of all clipped together."""
+def test_the_flat_optimiser_equals_torchs_adamw() -> None:
+    """With decay of matrices only, and one norm of all gradients for clipping."""
     ours, theirs = small(), small()
     flat = Optimiser(ours, decay=0.3)
     matrices = [p for p in theirs.parameters() if p.dim() == 2]
@@ -178,15 +180,15 @@ def test_one_flat_optimiser_does_what_torchs_does_with_each_parameter() -> None:
     each = torch.optim.AdamW(groups, lr=0.05)
     for step in range(11):
         words = torch.randint(7, (13,))
-        flat.clear()
+        flat.zero_grad()
         (ours(words) * torch.arange(5)).square().sum().backward()
         flat.clip(2.0)
         flat.step(0.05)
         each.zero_grad()
         (theirs(words) * torch.arange(5)).square().sum().backward()
-        length = nn.utils.clip_grad_norm_(theirs.parameters(), 2.0)
+        norm = nn.utils.clip_grad_norm_(theirs.parameters(), 2.0)
         each.step()
-        assert length > 2.0, step
+        assert norm > 2.0, step
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
@@ -195,13 +197,13 @@ def test_norms_and_biases_do_not_decay() -> None:
     model = small()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     optimiser = Optimiser(model, decay=0.1)
-    optimiser.clear()
+    optimiser.zero_grad()
     optimiser.step(0.5)
     moved = {name for name, parameter in model.named_parameters() if not parameter.equal(before[name])}
     assert moved == {"0.weight", "1.weight"}
 
 
-def test_tied_weights_are_stored_once_and_come_back_tied() -> None:
+def test_tied_weights_are_stored_once_and_are_tied_after_loading() -> None:
     model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
     model[1].weight = model[0].weight
     content = from_bytes(to_bytes(weights_of(model)))
@@ -213,7 +215,7 @@ def test_tied_weights_are_stored_once_and_come_back_tied() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"train.precision": "bfloat16"}, {"train.smoothing": 0.1}])
-def test_bfloat16_and_smoothing_learn_too_and_differently(
+def test_bfloat16_and_label_smoothing_train_and_give_other_results(
     settings: dict[str, object], tmp_path: Path
 ) -> None:
     learns = {"train.rate": 1e-2, "model.dropout": 0.0}

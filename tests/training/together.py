@@ -1,12 +1,13 @@
-"""Run under torchrun: what two processes make of one run.
+"""A program for torchrun: two processes train one model.
 
-    torchrun --nproc-per-node 2 together.py FOLDER curve         one run without dropout
-    torchrun --nproc-per-node 2 together.py FOLDER resume 1 61   stopped at each of these steps, and resumed
+    torchrun --nproc-per-node 2 together.py FOLDER 1 61
 
-The first process prints JSON lines.
+trains one run without dropout in FOLDER/two, and runs that are interrupted at each step from 1 to 60 and
+resumed. The first process prints one JSON line per interrupted run.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -18,25 +19,25 @@ from tiny import StopAt, fit, result
 from limelight.training.distributed import World, joined
 from limelight.training.loop import Progress
 
+os.fsync = lambda file: None  # see conftest.py
+
 
 def alike(world: World, progress: Progress) -> bool:
-    """Whether all processes are where this one is."""
-    return world.add_up([float(progress.step)]) == [float(progress.step * world.size)]
+    """Whether all processes are at the same step."""
+    return world.all_reduce([float(progress.step)]) == [float(progress.step * world.size)]
 
 
-def main(folder: Path, what: str, *steps: str) -> None:
+def main(folder: Path, *steps: str) -> None:
     with joined(torch.device("cpu")) as world:
-        if what == "curve":
-            fit(folder / "two", world=world, **{"model.dropout": 0.0})
-            return
-        fit(folder / "whole", world=world)
+        fit(folder / "two", world=world, **{"model.dropout": 0.0})
+        fit(folder / "uninterrupted", world=world)
         for step in range(*map(int, steps)):
             path = folder / str(step)
             fit(path, world=world, watcher=StopAt(step))
             progress = fit(path, world=world, resume=True)
             together = progress is not None and alike(world, progress)
             if world.first:
-                same = result(path) == result(folder / "whole")
+                same = result(path) == result(folder / "uninterrupted")
                 print(json.dumps({"step": step, "same": same, "together": together}), flush=True)
 
 

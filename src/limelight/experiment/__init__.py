@@ -1,4 +1,4 @@
-"""The whole flow: seed -> task -> model -> Trainer -> run folder."""
+"""Experiments: from a recipe to a task, a model, a Trainer and a run folder."""
 
 from limelight.experiment.config import Experiment, experiment, recipes
 from limelight.experiment.run import Run, open_run

@@ -1,27 +1,30 @@
-"""Models are built, and trained, only where there is memory for them."""
+"""Build a model, if there is enough memory for it and for a training step."""
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from limelight.data.batching import epoch_batches, even_batches
+from limelight.data.batching import Batch, epoch_batches, even_batches
+from limelight.data.dataset import Dataset
 from limelight.errors import WrongInput
-from limelight.experiment.config import Experiment, ModelConfig
+from limelight.experiment.config import Experiment
 from limelight.memory import check_memory
+from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
 from limelight.tasks.task import Task
 from limelight.training.evaluate import BATCH
 
 SMALLER = "make the model smaller"
-COPIES = 5  # of each weight while training: itself, its gradient, two moments, and one to save
-SPARE = 1.5  # of what is kept for the backward pass: gradients, and what an operation needs for itself
+COPIES = 5  # of each weight in training: the weight, its gradient, two moments, and a copy for checkpoints
+SPARE = 1.5  # factor on the memory kept for the backward pass: gradients and temporary buffers
 
 
 def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Module:
-    """The model of a config; refused before its weights are drawn where memory is too small for them."""
+    """Build the model of a config; refused before its weights are initialised if memory is too small."""
     needed = 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -43,20 +46,23 @@ def build_model(config: ModelConfig, sizes: Sizes, *, copies: int = 1) -> nn.Mod
         hook.remove()
 
 
-def check_step(wanted: Experiment, task: Task, model: nn.Module, processes: int) -> None:
-    """Refuse a batch whose training step or evaluation needs more memory than there is.
+def check_step(
+    wanted: Experiment, task: Task[Any], dataset: Dataset[Any], model: nn.Module, processes: int
+) -> None:
+    """Refuse a batch whose training step or evaluation needs more memory than is free.
 
-    The longest example is computed to measure how much is kept for the backward pass. The estimate scales
-    this to the batch with the most tokens.
+    One pass with the longest example measures how much memory is kept for the backward pass. The estimate
+    scales this to the batch with the most tokens.
     """
-    lengths = task.lengths("train")
+    lengths = dataset.lengths("train")
     with torch.random.fork_rng(devices=[]):
-        kept, largest = _kept_for_backward(model, task, int(lengths.argmax()))
+        longest_example = dataset.batch("train", lengths.argmax().unsqueeze(0))
+        kept, largest = _kept_for_backward(model, task, longest_example)
     longest = max(1, int(lengths.max()))
     batches = epoch_batches(lengths, wanted.train.batch, wanted.seed, 0)
     pieces = wanted.train.accumulate * processes
     trained = max(1.0, _most_tokens(lengths, batches) / longest / pieces)
-    lengths = task.lengths("validation")
+    lengths = dataset.lengths("validation")
     evaluated = _most_tokens(lengths, even_batches(lengths, BATCH)) / longest
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     needed = weights * COPIES + max(SPARE * kept * trained, 2.0 * largest * evaluated)
@@ -68,8 +74,8 @@ def _most_tokens(lengths: Tensor, batches: Iterable[Tensor]) -> int:
     return max(len(index) * int(lengths[index].max()) for index in batches)
 
 
-def _kept_for_backward(model: nn.Module, task: Task, example: int) -> tuple[int, int]:
-    """Bytes of all tensors that one example leaves for the backward pass, and of the largest."""
+def _kept_for_backward(model: nn.Module, task: Task[Any], batch: Batch) -> tuple[int, int]:
+    """Bytes of all tensors that are kept for the backward pass of a batch, and of the largest one."""
     weights = {parameter.data_ptr() for parameter in model.parameters()}
     sizes: dict[int, int] = {}
 
@@ -81,6 +87,6 @@ def _kept_for_backward(model: nn.Module, task: Task, example: int) -> tuple[int,
 
     training = model.training
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        task.score(model.train(), task.batch("train", torch.tensor([example])))
+        task.loss(model.train(), batch)
     model.train(training)
     return sum(sizes.values()), max(sizes.values(), default=0)

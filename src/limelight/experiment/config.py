@@ -1,61 +1,65 @@
-"""An experiment: what is learned, by which model, how. Recipes are experiments that come with the package."""
+"""An experiment: a task, a model and the settings of training. Recipes are built-in experiments."""
 
 import json
 import tomllib
 from copy import deepcopy
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, create_model
 
 from limelight.config import Config, flatten, read, read_json
 from limelight.data.text.text_files import read_text
 from limelight.errors import WrongInput, unknown, wrong
-from limelight.models.classifier import ClassifierConfig
-from limelight.models.labeller import LabellerConfig
-from limelight.models.recurrent import RecurrentConfig
-from limelight.models.transformer import TransformerConfig
-from limelight.models.vit import ViTConfig
-from limelight.tasks.images.task import ImagesConfig
-from limelight.tasks.sequence.classify import ClassifyConfig
-from limelight.tasks.sequence.label import LabelConfig
-from limelight.tasks.translate.task import TranslateConfig
+from limelight.experiment.plugins import load_plugin
+from limelight.models.config import ModelConfig
+from limelight.tasks import registry
+from limelight.tasks.task import TaskConfig
 from limelight.training.config import TrainConfig
 
 FILE = "experiment.toml"
 
-TaskConfig = Annotated[
-    LabelConfig | ClassifyConfig | TranslateConfig | ImagesConfig, Field(discriminator="kind")
-]
-ModelConfig = Annotated[
-    LabellerConfig | ClassifierConfig | TransformerConfig | RecurrentConfig | ViTConfig,
-    Field(discriminator="kind"),
-]
-MODELS = {
-    "label": ("labeller",),
-    "classify": ("classifier",),
-    "translate": ("transformer", "recurrent"),
-    "images": ("vit",),
-}
-FILES = {"translate": "pairs", "images": "files"}  # what reads a path where a recipe makes its own data
-
 
 class Experiment(Config):
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    about: str = ""
-    seed: int = Field(1, ge=0, le=2**63 - 1)
-    task: TaskConfig
-    model: ModelConfig
-    train: TrainConfig = TrainConfig()
+    """All settings of a training run."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name; the default name of the run folder"
+    )
+    about: str = Field("", description="one line about the experiment")
+    plugin: str = Field("", description="Python file that defines and registers the task")
+    plugin_digest: str = Field("", description="SHA-256 of that file, which must not change within a run")
+    seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of the data, the weights and all random draws")
+    task: TaskConfig = Field(description="the task and its data")
+    model: ModelConfig = Field(description="the model")
+    train: TrainConfig = Field(TrainConfig(), description="settings of training")
 
     def to_toml(self) -> str:
-        return tomli_w.dumps(self.model_dump(exclude_none=True))
+        """The experiment as a TOML file."""
+        without = set() if self.plugin else {"plugin", "plugin_digest"}
+        return tomli_w.dumps(self.model_dump(exclude_none=True, exclude=without))
+
+
+def experiment_type() -> type[Experiment]:
+    """`Experiment` with the tasks and models that are currently registered."""
+    return _experiment_type(registry.registered())
+
+
+@cache
+def _experiment_type(tasks: tuple[type[TaskConfig], ...]) -> type[Experiment]:
+    return create_model(
+        "Experiment",
+        __base__=Experiment,
+        task=(registry.task_type(), Field(description=Experiment.model_fields["task"].description)),
+        model=(registry.model_type(), Field(description=Experiment.model_fields["model"].description)),
+    )
 
 
 def recipes() -> dict[str, str]:
-    """Name -> what it is about, of each recipe of the package."""
+    """The name and a one-line description of each recipe of the package."""
     folder = files("limelight.recipes")
     found = {
         path.name.removesuffix(".toml"): path for path in folder.iterdir() if path.name.endswith(".toml")
@@ -66,27 +70,27 @@ def recipes() -> dict[str, str]:
 def experiment(
     source: str | Path, settings: dict[str, Any] | None = None, data: str | Path | None = None
 ) -> Experiment:
-    """A recipe by name, a TOML file, or a run folder's experiment, with some settings changed.
+    """A recipe by name, a TOML file, a plug-in with its recipe, or the experiment of a run folder.
 
-    Settings go by dotted keys: {"train.epochs": 1, "model.heads": 2}. `data` is where the data lies.
+    Settings have dotted keys: {"train.epochs": 1, "model.heads": 2}. `data` is the path of the data.
     """
     values = _read_source(source)
     if data is not None:
         _point_to(values, Path(data))
     for key, value in (settings or {}).items():
         _set(values, key, value)
-    made = read(Experiment, values)
+    made = read(experiment_type(), values)
     for key, value in flatten(made.model_dump()).items():
         if isinstance(value, str) and not _is_text(value):
             raise wrong(key, ascii(value), "text in UTF-8; rename the file")
-    if made.model.kind not in MODELS[made.task.kind]:
-        allowed = " or ".join(map(repr, MODELS[made.task.kind]))
+    if not isinstance(made.model, made.task.models):
+        allowed = " or ".join(repr(model.model_fields["kind"].default) for model in made.task.models)
         raise wrong("model.kind", repr(made.model.kind), f"{allowed} for the task {made.task.kind!r}")
     return made
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written to a file: bytes of a path that are no UTF-8 cannot."""
+    """Whether the value can be written to a UTF-8 file; a path with other bytes cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -95,44 +99,54 @@ def _is_text(value: str) -> bool:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """`a.b=v` -> ("a.b", v), with v as TOML reads it; a word alone needs no quotes."""
+    """`a.b=v` -> ("a.b", v), with v parsed as TOML; a word without quotes is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise wrong("--set", repr(text), "KEY=VALUE, as in model.heads=2")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
-    except (ValueError, RecursionError):  # TOML's own error is a ValueError, and so are too many digits
+    except (ValueError, RecursionError):  # invalid TOML, or a number with too many digits
         return key.strip(), value.strip()
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:
-    """Every setting that a result depends on, as JSON has them; where the data lies does not count."""
-    return experiment.model_dump(
-        mode="json", exclude={"name": True, "about": True, "task": {"data": {"path"}}}
+    """All settings that affect the results, as JSON values; without the path of the data."""
+    values = experiment.model_dump(
+        mode="json", exclude={"name": True, "about": True, "plugin": True, "task": {"data": {"path"}}}
     )
+    return values if experiment.plugin else {key: values[key] for key in values if key != "plugin_digest"}
 
 
 def with_settings(written: Experiment, settings: dict[str, Any]) -> Experiment:
-    """The experiment as it was when `settings_of` gave these settings; its name and path are as written."""
+    """The experiment with settings from `settings_of`; name and data path are those of `written`."""
     values = written.model_dump(mode="json") | deepcopy(settings)
     path = getattr(written.task.data, "path", None)
     if path is not None:
         values["task"]["data"]["path"] = path
-    return read_json(Experiment, json.dumps(values), "the settings of the checkpoint")
+    return read_json(experiment_type(), json.dumps(values), "the settings of the checkpoint")
 
 
 def _read_source(source: str | Path) -> dict[str, Any]:
+    registry.load_installed()
     path = Path(source)
     if path.is_dir() and (path / FILE).is_file():
         path = path / FILE
     packaged = files("limelight.recipes").joinpath(f"{source}.toml")
+    if path.suffix == ".py":
+        plugin = load_plugin(path)
+        return {**plugin.recipe(), "plugin": str(path.absolute()), "plugin_digest": plugin.digest}
     if path.suffix == ".toml":
-        return _parse(read_text(path), str(path))
+        values = _parse(read_text(path), str(path))
+        if isinstance(values.get("plugin"), str) and values["plugin"]:
+            # The path of the plug-in is relative to the TOML file.
+            plugin = load_plugin((path.parent / values["plugin"]).absolute(), values.get("plugin_digest"))
+            values |= {"plugin": str(plugin.path), "plugin_digest": plugin.digest}
+        return values
     if str(source).isidentifier() or "/" not in str(source):
         if packaged.is_file():
             return _parse(packaged.read_text(), f"{source}.toml")
         raise unknown("recipe", str(source), recipes())
-    raise WrongInput(f"{source} is neither a recipe nor a TOML file nor a run folder")
+    raise WrongInput(f"{source} is not a recipe, a TOML file, a plug-in (.py) or a run folder")
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
@@ -143,12 +157,12 @@ def _parse(text: str, name: str) -> dict[str, Any]:
 
 
 def _point_to(values: dict[str, Any], data: Path) -> None:
-    """Let the experiment read its data from there."""
-    recipe = read(Experiment, values)
+    """Make the experiment read its data from this path."""
+    recipe = read(experiment_type(), values)
     if "path" not in type(recipe.task.data).model_fields:
-        if recipe.task.kind not in FILES:
-            raise WrongInput(f"{recipe.name} makes its own data and reads none; leave out --data")
-        values["task"]["data"] = {"kind": FILES[recipe.task.kind]}
+        if not recipe.task.path_data:
+            raise WrongInput(f"{recipe.name} generates its own data; omit --data")
+        values["task"]["data"] = {"kind": recipe.task.path_data}
     _set(values, "task.data.path", str(data.absolute()))
 
 
@@ -158,5 +172,5 @@ def _set(values: dict[str, Any], key: str, value: Any) -> None:
     for part in path:
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
-            raise WrongInput(f"{key}: {part} is one value and has nothing below it")
+            raise WrongInput(f"{key}: {part} is a single value and has no keys")
     place[last] = value

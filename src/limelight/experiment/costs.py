@@ -1,4 +1,4 @@
-"""What one call of a layer costs: multiply-adds of a whole batch, forward; only matrix products count."""
+"""The cost of a layer: multiply-adds of one forward call with a batch. Only matrix products count."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from limelight.nn import AdditiveAttention, MultiHeadAttention, Packing
 
 
 def sequence(value: Any) -> Any:
-    """A GRU gives (outputs, state), a PackedSequence is (data, ...): what comes first is the sequence."""
+    """The sequence in an input or output: a GRU returns (outputs, state), a PackedSequence is (data, ...)."""
     return sequence(value[0]) if isinstance(value, tuple) else value
 
 
 def multiply_adds(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any], result: Any) -> int:
-    """Of part(*given, **named), which gave the result."""
+    """The multiply-adds of the call part(*given, **named), which returned `result`."""
     if isinstance(part, MultiHeadAttention):
         return _multi_head(part.width, *given, **named)
     if isinstance(part, AdditiveAttention):
@@ -24,7 +24,7 @@ def multiply_adds(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
 
 
 def _multi_head(width: int, queries: Tensor, memory: Tensor | None = None, *_: Any, **named: Any) -> int:
-    """Four projections of real tokens; scores and mixture, 2·T·S·D a sequence, padding included."""
+    """Four projections of real tokens; scores and weighted sum, 2·T·S·D per sequence, padding included."""
     packing: Packing | None = named.get("packing")
     memory_packing = packing if memory is None else named.get("memory_packing")
     memory = queries if memory is None else memory
@@ -34,11 +34,11 @@ def _multi_head(width: int, queries: Tensor, memory: Tensor | None = None, *_: A
 
 
 def _additive(part: AdditiveAttention, queries: Tensor, memory: Tensor, *_: Any, **named: Any) -> int:
-    """Scores T·S·A and mixture T·S·M a sequence, padding included; its projections are layers themselves."""
+    """Scores T·S·A and weighted sum T·S·M per sequence, with padding; projections are layers of their own."""
     return queries.shape[1] * memory.shape[0] * memory.shape[1] * (part.width + part.memory_width)
 
 
 def _recurrent(part: nn.GRU, inputs: Tensor) -> int:
-    """Each item passes each matrix once: 3·D·(in + D) a layer and direction."""
+    """Each item is multiplied by each matrix once: 3·D·(in + D) per layer and direction."""
     items = inputs.numel() // part.input_size
     return items * sum(weight.numel() for weight in part.parameters() if weight.dim() == 2)

@@ -1,4 +1,4 @@
-"""The one place that names devices."""
+"""The devices that a model can run on."""
 
 import torch
 
@@ -6,14 +6,13 @@ from limelight.errors import unknown, wrong
 
 
 def choose(device: str) -> torch.device:
-    """auto: the fastest there is."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    """The device of this name; "auto" is the fastest one that is available."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        device = next(name for name in there if there[name])
-    if device not in there:
-        raise unknown("device", device, ["auto", *there])
-    if not there[device]:
-        raise wrong(
-            "device", repr(device), "one that this machine has: " + ", ".join(d for d in there if there[d])
-        )
+        device = next(name for name in available if available[name])
+    if device not in available:
+        raise unknown("device", device, ["auto", *available])
+    if not available[device]:
+        names = ", ".join(name for name in available if available[name])
+        raise wrong("device", repr(device), f"those of this machine: {names}")
     return torch.device(device)

@@ -1,4 +1,4 @@
-"""What a model is made of: each layer with its shapes, its parameters and what it costs."""
+"""The layers of a model, with their shapes, parameters and cost."""
 
 import re
 from contextlib import ExitStack
@@ -11,47 +11,44 @@ import torch
 from torch import Tensor, nn
 
 from limelight.experiment.build import build_model
-from limelight.experiment.config import FILE, Experiment, ModelConfig, experiment
+from limelight.experiment.config import FILE, Experiment, experiment
 from limelight.experiment.costs import multiply_adds, sequence
 from limelight.experiment.run import restored
-from limelight.models.classifier import ClassifierConfig
-from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
-from limelight.models.transformer import TransformerConfig
-from limelight.models.vit import ViTConfig
 from limelight.nn import AdditiveAttention, MultiHeadAttention, Tap
 
 Shape = tuple[int, ...]
 Call = tuple[tuple[Shape, ...], Shape, int]  # inputs, output, multiply-adds
 
-# They have nothing to learn, and change nothing that a trained model computes.
-SILENT = (nn.Dropout, nn.Identity, Tap)
+# Without parameters, and without effect on the output of a trained model.
+IGNORED = (nn.Dropout, nn.Identity, Tap)
 
-# What stands below a layer but is a part of it: its parameters are the layer's own.
+# Submodules that count as parts of a layer: their parameters are shown as those of the layer.
 INSIDE = {MultiHeadAttention: ("query", "key", "value", "output"), AdditiveAttention: ("vector",)}
 
-MOST = 1_000  # sequences that a run's model is tried on, however large its batches
-WIDEST = 32  # characters of a line of parameters
+MOST = 1_000  # maximum number of sequences in the batch that the model of a run is called with
+WIDEST = 32  # maximum number of characters in a line of parameters
 
-# By what they are about, most often a kind of layer.
+# Texts below the table, by the kind of layer that they explain.
 LEGENDS = {
     "all": """\
-shapes: batch × items × width; real items × width where padding is left out
-cost: multiply-adds per sequence, forward; what is no matrix product counts as 0""",
-    "calls": "calls: if there are several, the shapes are of the first, the cost is of all",
+shapes: batch × items × width; real items × width if padding is removed
+cost: multiply-adds per sequence, forward pass; only matrix products count""",
+    "calls": "calls: with several, the shapes are those of the first; the cost is the sum",
     "MultiHeadAttention": """\
-W_q, b_q: query.weight, query.bias in the state dict; so key, value and output
-per head: of heads K wide, head h (from 0 on) has the rows hK to hK + K - 1 of
-W_q, W_k, W_v, b_q, b_k, b_v, and these columns of W_o""",
+W_q, b_q: query.weight and query.bias in the state dict; k is key, v is value,
+o is output
+per head: with heads of width K, head h (from 0) has rows hK to hK + K - 1 of
+W_q, W_k, W_v, b_q, b_k, b_v, and the same columns of W_o""",
     "GRU": """\
-GRU: weight_ih reads its input, weight_hh its state (layers × batch × width); a
-third each of their rows makes the reset gate, the update gate, what is new""",
+GRU: weight_ih multiplies the input, weight_hh the state (layers × batch ×
+width); a third of their rows each: reset gate, update gate, new state""",
 }
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Shapes are those of the first call; the cost is in multiply-adds per sequence, of all calls."""
+    """A layer: the shapes of its first call, and the multiply-adds per sequence of all calls."""
 
     name: str
     kind: str
@@ -59,17 +56,18 @@ class Layer:
     outputs: Shape
     parameters: dict[str, Shape]
     per_head: dict[str, Shape]
-    shared: dict[str, str]  # parameters that count elsewhere, by the name that they have there
+    shared: dict[str, str]  # parameters of other layers, with their names there
     calls: int
     cost: int
 
     @property
     def count(self) -> int:
+        """Number of parameters."""
         return sum(map(prod, self.parameters.values()))
 
     @property
     def row(self) -> tuple[str, str, str, str]:
-        """As a table shows it: in several short lines, so that four columns fit into 80 characters."""
+        """Its row of a table; cells have several short lines, so that the table fits into 80 characters."""
         name = re.sub(r"(\.\d+\.)", r"\1\n", self.name)
         way = [*map(_show, self.inputs), f"→ {_show(self.outputs)}"] if self.calls else ["not called"]
         way += [f"{self.calls} calls"] if self.calls > 1 else []
@@ -81,7 +79,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`words` say what is built; `inputs` is the shape of the batch that the layers saw."""
+    """A model as layers. `words` is its summary, `inputs` the shape of the batch it was called with."""
 
     experiment: str
     words: str
@@ -90,12 +88,13 @@ class Explanation:
 
     @property
     def totals(self) -> dict[str, int]:
+        """Parameters and cost of all layers."""
         counts, costs = zip(*((layer.count, layer.cost) for layer in self.layers), strict=True)
         return {"parameters": sum(counts), "cost": sum(costs)}
 
     @property
     def legend(self) -> str:
-        """Of what the table shows and nothing else."""
+        """Explanations of the terms that occur in the table."""
         shown = {"all", *(layer.kind for layer in self.layers)}
         shown |= {"calls" for layer in self.layers if layer.calls > 1}
         return "\n".join(text for about, text in LEGENDS.items() if about in shown)
@@ -104,19 +103,19 @@ class Explanation:
 def explain_experiment(
     source: str | Path, settings: dict[str, Any] | None = None, data: str | Path | None = None
 ) -> Explanation:
-    """What a recipe, a TOML file or a run folder would build."""
+    """Explain the model of a recipe, a TOML file, a plug-in or a run folder."""
     wanted = experiment(source, settings, data)
     with torch.random.fork_rng(devices=[]):
         sizes, arguments = _sample(Path(source), wanted)
         layers = explain(build_model(wanted.model, sizes), *arguments)
-    return Explanation(wanted.name, in_words(wanted.model), tuple(_first(arguments).shape), layers)
+    return Explanation(wanted.name, wanted.model.summary, tuple(_first(arguments).shape), layers)
 
 
 def explain(model: nn.Module, *inputs: Tensor | None) -> list[Layer]:
-    """Each layer of model(*inputs), in the order in which they finish; at last those never called.
+    """The layers of model(*inputs), in the order in which their calls end; uncalled layers come last.
 
-    A layer has parameters of its own, or no layer below it; multi-head attention is one whole. The first
-    of the inputs is a tensor, one row a sequence.
+    A layer is a module with its own parameters, or without submodules. Multi-head attention is one layer.
+    The first input is a tensor with one row per sequence.
     """
     parts = _parts(model)
     calls: dict[nn.Module, list[Call]] = {}
@@ -137,36 +136,12 @@ def explain(model: nn.Module, *inputs: Tensor | None) -> list[Layer]:
     return [_layer(parts[part], part, called, batch, first) for part, called in calls.items()]
 
 
-def in_words(config: ModelConfig) -> str:
-    """labeller: 1 layer, 1 head of width 32, pre-norm, sinusoidal positions"""
-    if isinstance(config, RecurrentConfig):
-        directions = "both directions" if config.bidirectional else "one direction"
-        parts = [_count(config.depth, "layer"), f"width {config.width}", directions, "additive attention"]
-        return f"{config.kind}: {', '.join(parts)}"
-    if isinstance(config, TransformerConfig):
-        layers = f"{config.encoder_depth} + {config.decoder_depth} layers"
-    else:
-        layers = _count(config.depth, "layer")
-    heads = f"{_count(config.heads, 'head')} of width {config.width // config.heads}"
-    positions = "no" if config.positions == "none" else config.positions
-    parts = [layers, heads, f"{config.norm}-norm", f"{positions} positions"]
-    if isinstance(config, ClassifierConfig | ViTConfig):
-        parts.append(f"{config.pooling} pooling")
-    if isinstance(config, TransformerConfig) and config.tied != "nothing":
-        parts.append("tied embeddings" if config.tied == "all" else "tied output")
-    return f"{config.kind}: {', '.join(parts)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number > 1)}"
-
-
 def _show(shape: Shape) -> str:
-    return "×".join(map(str, shape))  # no space, so that a narrow column does not tear it
+    return "×".join(map(str, shape))  # without spaces, so that narrow columns do not break it
 
 
 def _by_shape(parameters: dict[str, Shape]) -> list[str]:
-    """One line a shape, with all that have it; where that is too long, one line a parameter."""
+    """One line per shape with its parameters; if a line is too long, one line per parameter."""
     names: dict[Shape, list[str]] = {}
     for name, shape in parameters.items():
         names.setdefault(shape, []).append(name)
@@ -177,23 +152,23 @@ def _by_shape(parameters: dict[str, Shape]) -> list[str]:
 
 
 def _sample(folder: Path, wanted: Experiment) -> tuple[Sizes, tuple[Tensor | None, ...]]:
-    """Sizes, and what the model is called with: a run remembers its sizes; else the data is loaded."""
-    remembered = (folder / FILE).is_file() and experiment(folder).task == wanted.task
-    for _, task, _ in restored(folder) if remembered else ():
+    """The sizes and arguments of the model; a run folder has its sizes, otherwise the data is loaded."""
+    saved = (folder / FILE).is_file() and experiment(folder).task == wanted.task
+    for _, task, _ in restored(folder) if saved else ():
         return task.sizes, task.arguments(task.blank(min(wanted.train.batch, MOST)))
-    task = wanted.task.load(wanted.seed)
-    # The longest cost the most; most often they are of one length, so that no shape is packed.
-    longest = task.lengths("train").argsort(descending=True, stable=True)[: wanted.train.batch]
-    return task.sizes, task.arguments(task.batch("train", longest))
+    task, dataset = wanted.task.load(wanted.seed)
+    # The longest examples have the highest cost, and often equal lengths, so that shapes are not packed.
+    longest = dataset.lengths("train").argsort(descending=True, stable=True)[: wanted.train.batch]
+    return task.sizes, task.arguments(dataset.batch("train", longest))
 
 
 def _first(arguments: tuple[Tensor | None, ...]) -> Tensor:
-    return cast(Tensor, arguments[0])  # no model is called without its inputs
+    return cast(Tensor, arguments[0])  # models are always called with their inputs
 
 
 def _parts(part: nn.Module, name: str = "") -> dict[nn.Module, str]:
-    """The layers at and below a module; of a layer that stands in two places, the first name."""
-    if isinstance(part, SILENT):
+    """The layers in a module with their names; a layer that occurs twice has its first name."""
+    if isinstance(part, IGNORED):
         return {}
     below: dict[nn.Module, str] = {}
     for child_name, child in part.named_children():
@@ -207,7 +182,7 @@ def _inside(part: nn.Module) -> tuple[str, ...]:
 
 
 def _owned(part: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of a layer without those of the layers below it."""
+    """The parameters of a layer, without those of the layers in it."""
     own = dict(part.named_parameters(recurse=False))
     for name in _inside(part):
         own |= part.get_submodule(name).named_parameters(name)
@@ -215,7 +190,7 @@ def _owned(part: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _layer(name: str, part: nn.Module, calls: list[Call], batch: int, first: dict[int, str]) -> Layer:
-    """`first` is the name under which the model knows a parameter: one that is shared counts there alone."""
+    """`first` has the first name of each parameter by id; shared parameters count only under that name."""
     heads = part.heads if isinstance(part, MultiHeadAttention) else 0
     parameters, shared = dict[str, Shape](), dict[str, str]()
     for local, parameter in _owned(part).items():
@@ -236,11 +211,11 @@ def _letter(name: str) -> str:
 
 
 def _piece(name: str, shape: Shape, heads: int) -> Shape:
-    """Of one head: rows of what makes queries, keys, values; columns of W_o, whose bias is of all heads."""
+    """The shape of one head: rows of the query, key and value parameters, columns of W_o."""
     return (shape[0], shape[1] // heads) if name == "W_o" else (shape[0] // heads, *shape[1:])
 
 
 def _shapes(given: tuple[Any, ...]) -> tuple[Shape, ...]:
-    """Of what is computed on: masks are boolean, lengths have one axis."""
+    """The shapes of the tensors, without masks (boolean) and lengths (one axis)."""
     tensors = [value for value in map(sequence, given) if isinstance(value, Tensor)]
     return tuple(tuple(value.shape) for value in tensors if value.dim() > 1 and value.dtype != torch.bool)

@@ -1,26 +1,26 @@
-"""What a run is, what it reached and what it looks at: one page in one file."""
+"""Pages of a run: its results, its attention records and its model."""
 
 from pathlib import Path
 
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.examples import examples
 from limelight.experiment.explain import explain_experiment
-from limelight.experiment.looking import LONGEST
-from limelight.experiment.pictures import draw_look_at
+from limelight.experiment.figures import attention_figure
 from limelight.experiment.run import Run
+from limelight.tasks.task import LONGEST_RECORD
 from limelight.training.progress import show_metric
 from limelight.view import darken, draw_curves
-from limelight.view.page import report
+from limelight.view.page import report_page
 from limelight.view.record import Record
 from limelight.view.server.app import About
 
 PICTURES = (".png", ".svg", ".pdf")
 
 
-def write_sight(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
-    """What the run looks at in an input, or in held-out examples, in the form that the name asks for."""
+def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
+    """Write the attention of an input, or of held-out examples, in the format of the file name."""
     if path.suffix in PICTURES:
-        figure = draw_look_at(run, given)
+        figure = attention_figure(run, given)
         (darken(figure) if dark else figure).savefig(path, dpi=150)
     elif path.suffix == ".json":
         records = examples(run) if given is None else run.see(given).records
@@ -33,12 +33,12 @@ def write_sight(run: Run, given: str | None, path: Path, *, dark: bool = False) 
 
 
 def draw_page(run: Run, given: str | None = None) -> str:
-    """-> HTML; an input of one's own stands before the held-out examples"""
-    records = examples(run) if given is None else [*run.see(given).records, *_examples_if_there(run)]
-    name, metric = run.experiment.name, run.reading.goal.metric
+    """The report of a run as HTML; a given input comes before the held-out examples."""
+    records = examples(run) if given is None else [*run.see(given).records, *_available_examples(run)]
+    name, metric = run.experiment.name, run.task.goal.metric
     curves = draw_curves(run.journal, metric, title=name)
     explained = explain_experiment(run.path)
-    return report(
+    return report_page(
         name,
         _facts(run),
         [(f"loss and {metric} against epochs", curves)],
@@ -49,21 +49,21 @@ def draw_page(run: Run, given: str | None = None) -> str:
 
 
 def about(run: Run) -> About:
-    """What the live page says before anybody asks."""
-    found = _examples_if_there(run)
+    """What the live page shows before its first request."""
+    found = _available_examples(run)
     typed = tuple(record.given for record in found if record.given)
     return About(
         name=run.experiment.name,
-        kind="image" if run.reads_images else "text",
+        kind=run.task.input_kind,
         sample=typed[0] if typed else "",
-        longest=LONGEST,
+        longest=LONGEST_RECORD,
         examples=typed,
         first=found[0] if found and not typed else None,
     )
 
 
-def _examples_if_there(run: Run) -> list[Record]:
-    """The data of a run may be elsewhere by now: what is asked for can be looked at all the same."""
+def _available_examples(run: Run) -> list[Record]:
+    """The examples of a run; none if its data is missing, because a given input can still be shown."""
     try:
         return examples(run)
     except WrongInput:
@@ -71,17 +71,17 @@ def _examples_if_there(run: Run) -> list[Record]:
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
-    """As far as the run has got: one that was stopped has no report yet."""
+    """The results of a run; an unfinished run has no report."""
     facts = [("what", run.experiment.about)]
     try:
         reached = run.report
     except FileNotFoundError:
-        return [*facts, ("steps", "not finished: limelight train … --resume")]
+        return [*facts, ("steps", "not finished; continue with limelight train … --resume")]
     for split, metrics in reached["metrics"].items():
         facts += [(f"{split} {name}", show_metric(name, value)) for name, value in metrics.items()]
     return [
         *facts,
-        ("steps", f"{reached['steps']:,}, the best at {reached['best_step']:,}"),
+        ("steps", f"{reached['steps']:,}, best at {reached['best_step']:,}"),
         ("training time", f"{reached['seconds']} s"),
         ("parameters", f"{reached['parameters']:,}"),
     ]

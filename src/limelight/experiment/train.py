@@ -1,4 +1,4 @@
-"""The whole flow on one screen: seed -> task -> model -> Trainer, and what it leaves behind."""
+"""Train an experiment: seed -> task and data -> model -> Trainer -> report and figures."""
 
 import json
 import os
@@ -11,15 +11,16 @@ from typing import Any
 import torch
 
 from limelight.config import differences, flatten
+from limelight.data.dataset import Dataset
 from limelight.errors import Stopped, WrongInput
 from limelight.experiment.build import COPIES, build_model, check_step
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of
 from limelight.experiment.devices import choose
-from limelight.experiment.pictures import draw_run
-from limelight.experiment.run import Report, Run, open_run
+from limelight.experiment.figures import run_figures
+from limelight.experiment.plugins import COPY
+from limelight.experiment.run import Report, Run
 from limelight.openmp import adaptive_spinning
 from limelight.randomness import derive
-from limelight.tasks.task import Task
 from limelight.training import files
 from limelight.training.distributed import World, joined
 from limelight.training.folder import Progress, RunFolder
@@ -41,12 +42,12 @@ def train(
     compiled: bool = False,
     watcher: Watcher | None = None,
 ) -> Run | None:
-    """Train a recipe, a TOML file or (to resume) a run folder, with some settings changed.
+    """Train a recipe, a TOML file, a plug-in or (to resume) a run folder, with some settings changed.
 
         run = limelight.train("reverse", {"train.epochs": 1}, out="runs/mine")
         run.predict(["3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"])
 
-    Under torchrun the first process alone gets the run; the others only helped, and get None.
+    Under torchrun only the first process returns the run; all others return None.
     """
     wanted, chosen = experiment(recipe, settings, data), choose(device)
     again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
@@ -54,12 +55,11 @@ def train(
     first = os.environ.get("RANK", "0") == "0"
     keep_memory()
     with adaptive_spinning(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(wanted.seed, "weights"))  # before the first weight exists
-        task = wanted.task.load(wanted.seed)  # examples, vocabulary, loss, metrics
-        # Sizes come from the data, never from the file.
+        torch.manual_seed(derive(wanted.seed, "weights"))  # before the weights are initialised
+        task, dataset = wanted.task.load(wanted.seed)
         model = build_model(wanted.model, task.sizes, copies=COPIES)
         if chosen.type == "cpu":
-            check_step(wanted, task, model, int(os.environ.get("WORLD_SIZE", "1")))
+            check_step(wanted, task, dataset, model, int(os.environ.get("WORLD_SIZE", "1")))
         with locked(folder) if first else nullcontext() as lock:
             if first:
                 _check_folder(wanted, folder, resume, inexact)
@@ -67,20 +67,21 @@ def train(
                 trainer = Trainer(
                     wanted.train,
                     task,
+                    dataset,
                     model,
                     RunFolder(folder, lock),
                     seed=wanted.seed,
                     world=world,
-                    environment=_environment(world, task, wanted, compiled),
+                    environment=_environment(world, dataset, wanted, compiled),
                     compiled=compiled,
                     watcher=watcher,
                 )
-                for note in task.notes:
+                for note in dataset.notes:
                     trainer.watcher.note(note)
                 progress = _fit(trainer, wanted, resume, inexact)
             if not first:
                 return None
-            run = open_run(folder, device=device, task=task)
+            run = Run(folder, chosen, dataset)
             _finish(run, progress, trainer.folder)
             return run
 
@@ -90,7 +91,7 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
         trainer.resume(inexact=inexact)
     if trainer.world.first:
         trainer.folder.check_held()
-        files.replace(trainer.folder.path / FILE, wanted.to_toml().encode())
+        _write_experiment(wanted, trainer.folder.path)
     try:
         progress = trainer.fit()
     except RuntimeError as error:
@@ -103,25 +104,33 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
     return progress
 
 
+def _write_experiment(wanted: Experiment, folder: Path) -> None:
+    """Write the resolved experiment, and a copy of its plug-in."""
+    if wanted.plugin:
+        files.replace(folder / COPY, Path(wanted.plugin).read_bytes())
+        wanted = wanted.model_copy(update={"plugin": COPY})
+    files.replace(folder / FILE, wanted.to_toml().encode())
+
+
 def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
-    """Refuse to write over a run, or to go on with another one."""
+    """Refuse to overwrite a run, or to resume with other settings."""
     begun = (folder / FILE).is_file()
     if begun and not resume:
         command = f"limelight train {shlex.quote(str(folder))} --resume"
-        again = f"go on with it by `{command}`, or choose another folder with --out"
-        raise WrongInput(f"{folder} holds a run already: {again}")
+        again = f"resume it with `{command}`, or choose another folder with --out"
+        raise WrongInput(f"{folder} already contains a run: {again}")
     if not begun and any(
         path.name != LOCK and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
     ):
-        raise WrongInput(f"{folder} is not empty and holds no run; choose another folder with --out")
+        raise WrongInput(f"{folder} is not empty and contains no run; choose another folder with --out")
     if begun and not inexact:
         different = differences(*(flatten(settings_of(one)) for one in (experiment(folder), wanted)))
         if different:
             raise another_run(different)
 
 
-def _environment(world: World, task: Task, wanted: Experiment, compiled: bool) -> dict[str, Any]:
-    """What the bits of a run depend on."""
+def _environment(world: World, dataset: Dataset[Any], wanted: Experiment, compiled: bool) -> dict[str, Any]:
+    """Everything that can change the bits of a result."""
     return {
         "limelight": version("limelight"),
         "torch": str(torch.__version__),
@@ -129,18 +138,18 @@ def _environment(world: World, task: Task, wanted: Experiment, compiled: bool) -
         "processes": world.size,
         "device": world.device.type,
         "compiled": compiled,
-        "data": task.digest,
+        "data": dataset.digest,
         SETTINGS: settings_of(wanted),
     }
 
 
 def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
-    """The report and the pictures, of the best weights."""
-    judged = [split for split in ("validation", "test") if split in run.task.splits]
+    """Write the report and the figures of the best weights."""
+    judged = [split for split in ("validation", "test") if split in run.dataset.splits]
     judgements = {split: run.judge(split) for split in judged}
     report = Report(
         experiment=run.experiment.name,
-        data=run.task.notes,
+        data=run.dataset.notes,
         metrics={split: judgement.values for split, judgement in judgements.items()},
         signatures=judgements[judged[-1]].signatures,
         steps=progress.step,
@@ -150,4 +159,5 @@ def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
     )
     folder.check_held()
     files.replace(run.path / "report.json", json.dumps(report.model_dump(), indent=2).encode() + b"\n")
-    draw_run(run)
+    for name, figure in run_figures(run).items():
+        figure.savefig(run.path / f"{name}.png", dpi=150)

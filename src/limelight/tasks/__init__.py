@@ -1,1 +1,1 @@
-"""What is asked and how it is judged."""
+"""Tasks: loss, metrics, predictions, records and figures of each kind of problem."""

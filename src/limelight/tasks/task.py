@@ -1,30 +1,44 @@
-"""What is asked and how it is judged: all that a trainer knows of a task."""
+"""The interface of a task: everything that is specific to one kind of problem."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from matplotlib.figure import Figure
+from pydantic import Field
 from torch import Tensor, nn
 
+from limelight.config import Config, read
 from limelight.data.batching import Batch
-from limelight.errors import WrongInput
+from limelight.data.dataset import Dataset
+from limelight.data.text.text_files import read_text
+from limelight.errors import WrongInput, unknown
+from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
+from limelight.view.record import Record
+
+Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its bytes or pixels; a sequence
+MOST_ITEMS = 2_000  # per input, unless training had longer ones: the cost of attention grows with the square
+LONGEST_RECORD = 512  # tokens: more cannot be distinguished on a screen
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The metric that decides which weights are best, and the value that cannot be surpassed."""
+    """The metric that selects the best checkpoint, and its best possible value."""
 
     metric: str
     perfect: float
 
     def rank(self, value: float) -> float:
-        """The higher the better, whatever the metric."""
+        """A number that is higher for a better value of the metric."""
         return value if self.perfect > 0 else -value
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums over the predictions of a batch, so that batches of any size add up."""
+    """The loss of a batch and its metrics, each summed over the predictions of the batch."""
 
     loss: Tensor
     sums: dict[str, Tensor]
@@ -32,7 +46,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is judged on whole answers, and where it matters by which rules."""
+    """Metrics of whole answers, and the signature of each metric that has one."""
 
     values: dict[str, float]
     signatures: dict[str, str] = field(default_factory=dict)
@@ -40,58 +54,178 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says of one input, and how sure it is (of a number it does not say)."""
+    """The prediction for one input, and its probability (None for a number)."""
 
     text: str
     probability: float | None = None
-    others: tuple["Answer", ...] = ()  # the next best, where more than one was asked for
-    alignment: tuple[tuple[int, int], ...] = ()  # (word of the input, word of the answer), from 0 on
+    others: tuple["Answer", ...] = ()  # the next best answers, if more than one was requested
+    alignment: tuple[tuple[int, int], ...] = ()  # (word of the input, word of the answer), counted from 0
 
     def __str__(self) -> str:
         return self.text
 
 
-MOST_ITEMS = 2_000  # of an input, unless training had longer ones: what attention costs grows with the square
+@dataclass(frozen=True)
+class Example:
+    """An input with all of its correct answers, and how an answer is compared with them.
+
+    A prediction of a whole number is correct if it rounds to it. Other numbers are neither correct nor wrong,
+    because there is no general tolerance.
+    """
+
+    given: str | Tensor
+    truths: tuple[str, ...]
+    compared_as: Literal["text", "whole numbers", "numbers"] = "text"
+
+    def matches(self, answer: str) -> str | None:
+        """The correct answer that is equal to `answer`; subwords do not distinguish kinds of white space."""
+        return answer if single_spaced(answer) in map(single_spaced, self.truths) else None
+
+    def is_right(self, answer: str) -> bool | None:
+        """Whether the answer is correct; None if that is not defined."""
+        if self.compared_as == "numbers":
+            return None
+        if self.compared_as == "whole numbers":
+            return abs(float(answer) - float(self.truths[0])) < 0.5
+        return self.matches(answer) is not None
+
+
+def single_spaced(text: str) -> str:
+    """The text with one space wherever it has white space."""
+    return " ".join(text.split())
+
+
+class NoOptions(Config):
+    """The options of a task whose predictions need none."""
+
+
+D = TypeVar("D", bound=Dataset[Any])
+
+
+class Task(ABC, Generic[D]):
+    """Everything that is specific to one kind of problem: loss, metrics, predictions, records, figures.
+
+    A task is made from a data set for training, or restored from its state for prediction. It does not hold
+    the data set: methods that need examples take it as an argument.
+    """
+
+    unit: ClassVar[str] = "tokens"
+    """Throughput unit."""
+
+    input_kind: ClassVar[Literal["text", "image"]] = "text"
+    """What users enter: a line of text, or an image file."""
+
+    options: ClassVar[type[Config]] = NoOptions
+    """Options of `predict` and `evaluate_answers`."""
+
+    @property
+    @abstractmethod
+    def goal(self) -> Goal:
+        """The metric that selects the best checkpoint."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Sizes:
+        """Data-dependent model dimensions."""
+
+    @property
+    @abstractmethod
+    def state(self) -> str:
+        """JSON: what prediction needs besides the weights."""
+
+    @abstractmethod
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        """The arguments with which the model is called."""
+
+    @abstractmethod
+    def blank(self, count: int) -> Batch:
+        """A batch of `count` examples without content, as long as the longest of training."""
+
+    def predictions(self, batch: Batch) -> int:
+        """The number of predictions that the sums of `loss` are over."""
+        return len(batch)
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """The training loss of a batch, and its metrics."""
+
+    @abstractmethod
+    def predict(
+        self, model: nn.Module, inputs: Sequence[Input], options: Any = None, *, first: int = 1
+    ) -> list[Answer]:
+        """One answer per input, in order. Errors count the inputs from `first` on."""
+
+    @abstractmethod
+    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        """The answer and all attention maps of each input, in order; for an invalid input, its error."""
+
+    @abstractmethod
+    def examples(self, dataset: D, split: str) -> Iterator[Example]:
+        """The examples of a split that are short enough for a record."""
+
+    def sample(self, dataset: D, split: str) -> str:
+        """An input to try `predict` with; empty if inputs cannot be typed."""
+        return ""
+
+    def figure_input(self, model: nn.Module, dataset: D, split: str) -> Input:
+        """The example whose attention is drawn after training."""
+        return next(self.examples(dataset, split)).given
+
+    def figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
+        """Figures of a trained model besides its curves and attention maps, by file name."""
+        return {}
+
+    def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
+        """Metrics of whole answers, which are too slow to compute during training."""
+        return Judgement({})
+
+    def inputs_in(self, path: Path) -> list[str]:
+        """The inputs in a file: by default, its lines."""
+        return read_text(path).removesuffix("\n").split("\n")
+
+    def read_options(self, given: Mapping[str, Any], *, evaluating: bool = False) -> Config:
+        """Validated options of `predict`, or of `evaluate_answers`; those not given have their defaults."""
+        self.check_options(given)
+        return read(self.options, dict(given))
+
+    def check_options(self, given: Mapping[str, Any]) -> None:
+        """Refuse options that this task does not have."""
+        known = self.options.model_fields
+        for key in given:
+            if key not in known:
+                if not known:
+                    raise WrongInput(f"option {key!r} does not apply: this task has no options")
+                raise unknown("option", key, known)
+
+
+def as_text(given: str | Path) -> str:
+    """The input as text that can be written to a page: bytes that are not UTF-8 are escaped."""
+    return str(given).encode(errors="backslashreplace").decode()
 
 
 def check_length(length: int, trained: int, number: int = 1) -> None:
-    """Refuse an input that would take minutes; `trained` is the length of the longest in training."""
+    """Refuse an input that is too long; `trained` is the length of the longest input of training."""
     most = max(MOST_ITEMS, 2 * trained)
     if length > most:
         raise WrongInput(f"input {number}: {length:,} tokens; allowed: {most:,}")
 
 
-class Task(Protocol):
-    unit: str  # of what speed is counted in
+class TaskConfig(Config, ABC):
+    """The settings of a task. Subclasses define `kind`, the name of the task in recipes, and `data`."""
 
-    @property
-    def goal(self) -> Goal: ...
+    models: ClassVar[tuple[type[ModelConfig], ...]]
+    """The models that can be trained for this task."""
 
-    @property
-    def sizes(self) -> Sizes:
-        """What a model needs to know of the data."""
+    path_data: ClassVar[str] = ""
+    """The kind of data that is read from `--data`, for recipes whose default data has no path."""
 
-    @property
-    def state(self) -> str:
-        """JSON: what prediction needs beside the weights."""
+    kind: str = Field(description="the kind of task")
+    data: Config = Field(description="the data set")
 
-    @property
-    def digest(self) -> str:
-        """Changes when the data does."""
+    @abstractmethod
+    def load(self, seed: int) -> tuple[Task[Any], Dataset[Any]]:
+        """Load the data set, and make the task from it."""
 
-    @property
-    def splits(self) -> tuple[str, ...]: ...
-
-    def lengths(self, split: str) -> Tensor:
-        """(N), one an example"""
-
-    def batch(self, split: str, index: Tensor) -> Batch: ...
-
-    def predictions(self, batch: Batch) -> int:
-        """How many predictions the sums of `score` are over."""
-
-    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        """The loss to learn from, and what to report beside it."""
-
-    def judge(self, model: nn.Module, split: str) -> Judgement:
-        """What takes too long to be looked at while training."""
+    @abstractmethod
+    def restore(self, state: str) -> Task[Any]:
+        """Make the task from its state, for prediction."""

@@ -1,1 +1,1 @@
-"""How learning proceeds; knows no concrete model or data."""
+"""The trainer, its settings, checkpoints and run folders. It works with any task, model and data set."""

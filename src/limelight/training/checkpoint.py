@@ -1,8 +1,8 @@
-"""Checkpoints: written as a whole or not at all, and read only if every byte is as it was written.
+"""Checkpoints: written atomically, and read only if every checksum is correct.
 
-A checkpoint is a folder `step-00001230` of a few files and a `manifest.json`, which is written last and
-knows size and SHA-256 of each; it is called `step-00001230-1` as long as an older one has its place. `newest`
-and `best` are looked up, never stored.
+A checkpoint is a folder `step-00001230` with a few files and a `manifest.json`, which is written last and
+contains the size and SHA-256 of each file. While an older checkpoint of the same step exists, the new one is
+called `step-00001230-1`. The newest and the best checkpoint are searched for, never stored under a name.
 """
 
 import hashlib
@@ -23,18 +23,20 @@ from limelight.training import files
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-KEEP = 2  # of the newest, beside the best
+KEEP = 2  # the newest checkpoints that are kept, in addition to the best
 
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """The content of one checkpoint: JSON values (`facts`), and files by name."""
+
     step: int
     facts: dict[str, Any]
     files: dict[str, bytes]
 
 
 class Damaged(Exception):
-    """A checkpoint that is not as it was written; its text says where."""
+    """A checkpoint that is incomplete or was changed; the message names the file."""
 
 
 class _File(Config):
@@ -43,8 +45,7 @@ class _File(Config):
 
 
 class _Manifest(Config):
-    # A metric may be infinite, and so may a score.
-    model_config = ConfigDict(allow_inf_nan=True)
+    model_config = ConfigDict(allow_inf_nan=True)  # a metric may be infinite
 
     format: int
     step: int = Field(ge=0)
@@ -53,13 +54,16 @@ class _Manifest(Config):
 
     @property
     def score(self) -> float:
-        """The higher the better; of a checkpoint that was not evaluated, the lowest there is."""
+        """Higher is better; negative infinity if the checkpoint was not evaluated."""
         score = self.facts.get("score")
         return float(score) if isinstance(score, int | float) else -float("inf")
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """`facts["score"]` says how good it is; the higher the better, None if it was not judged."""
+    """Write a checkpoint atomically, then remove those that are no longer needed.
+
+    `facts["score"]` decides which checkpoint is the best: higher is better, None if it was not evaluated.
+    """
     manifest = {
         "format": FORMAT,
         "step": checkpoint.step,
@@ -70,7 +74,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         },
     }
     folder.mkdir(parents=True, exist_ok=True)
-    # The step may be there already, not yet judged, or damaged: it stays until the new one is whole.
+    # A checkpoint of this step may exist (not evaluated, or damaged): it stays until the new one is complete.
     name = f"step-{checkpoint.step:08d}"
     names = [name, *(f"{name}-{number}" for number in range(1, 10))]
     place = next(folder / free for free in names if not (folder / free).exists())
@@ -81,49 +85,49 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The checkpoint of the highest step that is whole; a damaged one is named in a warning."""
+    """The intact checkpoint of the highest step; a warning names each damaged one."""
     return next(newest_first(folder), None)
 
 
 def best(folder: Path) -> Checkpoint | None:
-    """The whole checkpoint with the highest score, the newest of equals; damaged ones are warned of."""
+    """The intact checkpoint with the highest score, the newest of equals; a warning names damaged ones."""
     return next(best_first(folder), None)
 
 
 def newest_first(folder: Path) -> Iterator[Checkpoint]:
-    """Every checkpoint that is whole, the highest step first."""
-    return _whole(_steps(folder))
+    """All intact checkpoints, the highest step first."""
+    return _intact(_steps(folder))
 
 
 def best_first(folder: Path) -> Iterator[Checkpoint]:
-    """Every checkpoint that is whole, the highest score first."""
+    """All intact checkpoints, the highest score first."""
     scores = {}
     for place in _steps(folder):
         try:
             scores[place] = _read_manifest(place).score
-        except Damaged as damage:  # it may have been the best: nobody knows any more
+        except Damaged as damage:  # it may have been the best, so the user should know
             not_used(damage)
-    return _whole(sorted(scores, key=lambda place: scores[place], reverse=True))
+    return _intact(sorted(scores, key=lambda place: scores[place], reverse=True))
 
 
 def not_used(damage: Exception) -> None:
-    """Warn that a checkpoint is left out, and why."""
+    """Warn that a checkpoint is skipped, and why."""
     warnings.warn(f"{damage}: this checkpoint is not used", stacklevel=2)
 
 
 def read(place: Path) -> Checkpoint:
-    """Read a checkpoint and compare every byte with its manifest."""
+    """Read a checkpoint and verify every file; raise `Damaged` if one differs from the manifest."""
     manifest = _read_manifest(place)
     contents = {}
     for name, facts in manifest.files.items():
         try:
             about = (place / name).stat()
-            whole = stat.S_ISREG(about.st_mode) and about.st_size == facts.size
-            content = (place / name).read_bytes() if whole else b""
+            intact = stat.S_ISREG(about.st_mode) and about.st_size == facts.size
+            content = (place / name).read_bytes() if intact else b""
         except OSError as error:
             raise Damaged(f"{place / name}: {error.strerror}") from None
-        if not whole or hashlib.sha256(content).hexdigest() != facts.sha256:
-            raise Damaged(f"{place / name} is not as it was written")
+        if not intact or hashlib.sha256(content).hexdigest() != facts.sha256:
+            raise Damaged(f"{place / name} is damaged: its size or checksum is wrong")
         contents[name] = content
     return Checkpoint(manifest.step, manifest.facts, contents)
 
@@ -135,7 +139,7 @@ def _read_manifest(place: Path) -> _Manifest:
         sealed = json.loads(content)
         values = sealed["manifest"]
         if content != _seal(values):
-            raise Damaged(f"{path} is not as it was written")
+            raise Damaged(f"{path} is damaged: its checksum is wrong")
         if values["format"] != FORMAT:
             raise WrongInput(f"{path} has format {values['format']}; this version reads {FORMAT}")
         manifest = _Manifest.model_validate(values)
@@ -145,19 +149,19 @@ def _read_manifest(place: Path) -> _Manifest:
         raise Damaged(f"{path} cannot be read") from None
     names_are_plain = all(re.fullmatch(r"[\w-]+(\.\w+)?", name) for name in manifest.files)
     if _step(place) != f"step-{manifest.step:08d}" or not names_are_plain:
-        raise Damaged(f"{path} belongs elsewhere")
+        raise Damaged(f"{path} does not belong to this folder")
     return manifest
 
 
 def _seal(manifest: dict[str, Any]) -> bytes:
-    """The manifest with its own checksum, always the same bytes for the same content."""
+    """The manifest with its own checksum; equal content gives equal bytes."""
     text = json.dumps(manifest, sort_keys=True)
     checksum = hashlib.sha256(text.encode()).hexdigest()
     return f'{{"sha256": "{checksum}", "manifest": {text}}}\n'.encode()
 
 
 def _steps(folder: Path) -> list[Path]:
-    """Newest first."""
+    """The folders of all checkpoints, the newest first."""
     if not folder.is_dir():
         return []
     return sorted((p for p in folder.iterdir() if re.fullmatch(r"step-\d{8,}(-\d)?", p.name)), reverse=True)
@@ -167,7 +171,7 @@ def _step(place: Path) -> str:
     return "-".join(place.name.split("-")[:2])
 
 
-def _whole(places: list[Path]) -> Iterator[Checkpoint]:
+def _intact(places: list[Path]) -> Iterator[Checkpoint]:
     for place in places:
         try:
             yield read(place)
@@ -183,8 +187,11 @@ def _score(place: Path) -> float:
 
 
 def _prune(folder: Path, written: Path) -> None:
-    """What is later than the one just written belongs to a future that was cut off; it is the only one of
-    its step."""
+    """Keep the newest, the best and the one just written; remove all others.
+
+    Later steps are removed, too: the run went back to an older checkpoint, and is now on another path. So are
+    other checkpoints of the same step.
+    """
     places = [written, *(place for place in _steps(folder) if place.name < _step(written))]
     kept = {*places[:KEEP], max(places, key=_score)}
     for place in _steps(folder):

@@ -1,4 +1,4 @@
-"""How long, how fast and how carefully a model learns."""
+"""Settings of training."""
 
 import re
 from typing import Annotated, Literal
@@ -8,41 +8,77 @@ from pydantic import AfterValidator, Field
 from limelight.config import Config
 
 
-def _check_often(text: str) -> str:
+def _check_interval(text: str) -> str:
     if not re.fullmatch(r"[1-9]\d{0,8} (steps?|epochs?)", text, re.ASCII):
-        raise ValueError(f"is {text!r}; allowed: how often, as in '100 steps' or '1 epoch'")
+        raise ValueError(f"is {text!r}; allowed: an interval such as '100 steps' or '1 epoch'")
     return text
 
 
-Often = Annotated[str, AfterValidator(_check_often)]
+Interval = Annotated[str, AfterValidator(_check_interval)]
 
 
 class TrainConfig(Config):
-    epochs: float | int = Field(10, gt=0, le=1_000_000)  # 0.5: half of the data, once
-    batch: int = Field(128, ge=1, le=1_000_000)  # examples a step, over all processes
-    accumulate: int = Field(
-        1, ge=1, le=1_000_000
-    )  # in how many pieces each process computes its part of a batch
-    optimiser: Literal["adam", "muon"] = "adam"  # muon: for the hidden matrices, beside adam
-    rate: float = Field(1e-3, gt=0)
-    schedule: Literal["cosine", "inverse-root", "constant"] = "cosine"
-    warmup: int = Field(50, ge=0, le=1_000_000_000)  # steps, but at most a quarter of all
-    decay: float = Field(0.01, ge=0)
-    clip: float = Field(1.0, ge=0)  # the longest gradient; 0: any
-    smoothing: float = Field(0.0, ge=0, lt=1)
-    average: float = Field(
-        0.0, ge=0, lt=1
-    )  # judge and keep a mean of weights, over about 1/(1 - average) steps
-    evaluate_every: Often = "1 epoch"
-    save_every: Often = "1 epoch"
-    patience: int = Field(
-        0, ge=0, le=1_000_000
-    )  # evaluations without a better one before the run ends; 0: any
-    perfect: int = Field(
-        1, ge=0, le=1_000_000
-    )  # perfect evaluations in a row after which it ends; 0: it goes on
-    precision: Literal["float32", "bfloat16"] = "float32"
+    """Duration, batches, optimiser, learning rate schedule, evaluation and saving."""
 
-    def in_steps(self, often: Often, steps_per_epoch: int) -> int:
-        number, unit = often.split()
+    epochs: float | int = Field(
+        10, gt=0, le=1_000_000, description="Passes over the training data; 0.5 uses half of it once."
+    )
+    batch: int = Field(128, ge=1, le=1_000_000, description="Examples per step, over all processes together.")
+    accumulate: int = Field(
+        1,
+        ge=1,
+        le=1_000_000,
+        description="Parts in which each process computes its share of a batch; gradients are summed.",
+    )
+    optimiser: Literal["adam", "muon"] = Field(
+        "adam", description="adam: AdamW. muon: Muon for the hidden matrices, AdamW for all other parameters."
+    )
+    rate: float = Field(1e-3, gt=0, description="Peak learning rate, reached at the end of the warm-up.")
+    schedule: Literal["cosine", "inverse-root", "constant"] = Field(
+        "cosine", description="The learning rate after the warm-up."
+    )
+    warmup: int = Field(
+        50,
+        ge=0,
+        le=1_000_000_000,
+        description="Steps of linear warm-up, at most a quarter of all steps; 0 starts at the peak rate.",
+    )
+    decay: float = Field(0.01, ge=0, description="Weight decay of matrices; 0 disables it.")
+    clip: float = Field(1.0, ge=0, description="Maximum gradient norm; 0 disables clipping.")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="Label smoothing; 0 disables it.")
+    average: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Evaluate and save an exponential moving average of the weights, over about "
+        "1/(1 - average) steps; 0 disables it.",
+    )
+    evaluate_every: Interval = Field(
+        "1 epoch",
+        description="Interval between evaluations on the validation split: 'N steps' or 'N epochs'.",
+    )
+    save_every: Interval = Field(
+        "1 epoch",
+        description="Interval between checkpoints: 'N steps' or 'N epochs'. A new best evaluation, "
+        "an interruption and the end of the run are always saved.",
+    )
+    patience: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Consecutive evaluations without improvement after which the run ends; 0 disables this.",
+    )
+    perfect: int = Field(
+        1,
+        ge=0,
+        le=1_000_000,
+        description="Consecutive perfect evaluations after which the run ends; 0 disables this.",
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Precision of the forward pass; bfloat16 uses torch.autocast."
+    )
+
+    def in_steps(self, interval: Interval, steps_per_epoch: int) -> int:
+        """An interval such as "2 epochs" as a number of steps."""
+        number, unit = interval.split()
         return int(number) * (steps_per_epoch if unit.startswith("epoch") else 1)

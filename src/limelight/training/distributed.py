@@ -1,4 +1,4 @@
-"""One process or many: the same code. `torchrun --nproc-per-node 2 -m limelight train …` starts many."""
+"""The same code for one process or several. `torchrun --nproc-per-node 2 -m limelight train …` starts two."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class World:
-    """The processes that compute one run together. The one of rank 0 alone touches files."""
+    """The processes that train one model together. Only rank 0 reads and writes the run folder."""
 
     rank: int = 0
     size: int = 1
@@ -23,23 +23,24 @@ class World:
 
     @property
     def first(self) -> bool:
+        """Whether this process has rank 0."""
         return self.rank == 0
 
-    def add_up(self, numbers: list[float]) -> list[float]:
-        """Each number, summed over all processes."""
+    def all_reduce(self, numbers: list[float]) -> list[float]:
+        """Each number, summed over all processes in float64."""
         if self.size == 1:
             return numbers
         total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return total.tolist()
 
-    def add_up_gradient(self, gradient: Tensor) -> None:
-        """In place. A process that had no example of a batch brings zeros."""
+    def all_reduce_gradient(self, gradient: Tensor) -> None:
+        """Sum the gradient over all processes, in place. A process without examples contributes zeros."""
         if self.size > 1:
             dist.all_reduce(gradient)
 
-    def hand_out(self, content: bytes) -> bytes:
-        """What rank 0 has, for all."""
+    def broadcast(self, content: bytes) -> bytes:
+        """The bytes of rank 0, on every process."""
         if self.size == 1:
             return content
         length = torch.tensor([len(content)], device=self.device)
@@ -53,18 +54,18 @@ class World:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """The world that torchrun started this process into, or a world of one."""
+    """The processes that torchrun started, as a process group; without torchrun, a world of one process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or dist.is_initialized():
         alone = not dist.is_initialized()
         yield World(device=device) if alone else World(dist.get_rank(), dist.get_world_size(), device)
         return
-    if device.type == "cuda":  # each process has a GPU of its own
+    if device.type == "cuda":  # one GPU per process
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)
-        dist.barrier()  # one that leaves while another still listens takes it down
+        dist.barrier()  # a process that exits early breaks the connections of the others
     finally:
         dist.destroy_process_group()
-        gc.collect()  # a group that lives until the interpreter ends takes it down with its threads
+        gc.collect()  # a group that survives until interpreter shutdown can crash it

@@ -1,4 +1,4 @@
-"""Every operation on a run folder's files. All pass through `perform`, where tests make the k-th one fail."""
+"""Durable, atomic file operations for run folders. All go through `perform`, where tests inject failures."""
 
 import os
 import secrets
@@ -11,11 +11,12 @@ UNFINISHED = ".tmp-"
 
 
 def perform(operation: Callable[..., Any], *arguments: Any) -> Any:
+    """Call one operation of the file system; tests replace this function to let the k-th call fail."""
     return operation(*arguments)
 
 
 def write(path: Path, content: bytes) -> None:
-    """The whole content, on the disk when this returns."""
+    """Create a file; its content is on the disk when this returns."""
     file = perform(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         rest = memoryview(content)
@@ -27,7 +28,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def commit(folder: Path, files: dict[str, bytes]) -> None:
-    """Make `folder` with these files, the last one last: it is there as a whole or not at all."""
+    """Create `folder` with these files, in this order. It appears complete or not at all."""
     unfinished = _new_name(folder.parent)
     try:
         perform(os.makedirs, unfinished)
@@ -41,7 +42,7 @@ def commit(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put a file in its place as a whole, over an older one."""
+    """Write a file atomically; an older file of this name is replaced."""
     unfinished = _new_name(path.parent)
     try:
         write(unfinished, content)
@@ -53,19 +54,20 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def rename(folder: Path, other: Path) -> None:
+    """Rename a folder durably."""
     perform(os.rename, folder, other)
     sync(other.parent)
 
 
 def remove(folder: Path) -> None:
-    """Out of sight at once, then gone: a half-removed folder is never taken for a whole one."""
+    """Remove a folder. It is renamed first, so that a partly removed one is never taken for complete."""
     unfinished = _new_name(folder.parent)
     perform(os.rename, folder, unfinished)
     perform(shutil.rmtree, unfinished)
 
 
 def remove_unfinished(folder: Path) -> None:
-    """What a process that was killed left behind."""
+    """Remove the temporary files that a killed process left."""
     for path in folder.glob(f"{UNFINISHED}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -74,7 +76,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def sync(folder: Path) -> None:
-    """A name is on the disk only when its folder is."""
+    """Write a folder to the disk: a new name is durable only after this."""
     file = perform(os.open, folder, os.O_RDONLY)
     try:
         perform(os.fsync, file)

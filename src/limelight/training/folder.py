@@ -1,4 +1,4 @@
-"""A run folder: the journal, and checkpoints of weights, training state and what the data told."""
+"""A run folder: the journal, and checkpoints of weights, optimiser state and the state of the task."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from limelight.errors import Stopped
 from limelight.training import checkpoint, files
 from limelight.training.checkpoint import Checkpoint, Damaged
 from limelight.training.distributed import World
-from limelight.training.journal import NOTHING_KEPT, Journal, Kept
+from limelight.training.journal import EMPTY_JOURNAL, Journal, JournalState
 from limelight.training.lock import Lock
 from limelight.training.weights import from_bytes, to_bytes
 
@@ -24,34 +24,34 @@ WEIGHTS, TRAINING, DATA = "weights.safetensors", "training.safetensors", "data.j
 
 @dataclass
 class Progress:
-    """Where a run stands: with the weights and the optimiser's state, all that a checkpoint must know."""
+    """The position of a run. Together with weights and optimiser state it determines all further steps."""
 
     step: int = 0
     evaluated: int = 0  # the step of the last evaluation
-    best: float | None = None
+    best: float | None = None  # the best value of the task's metric on the validation split
     best_step: int = 0
     stale: int = 0  # evaluations since the best
-    perfect: int = 0  # perfect evaluations in a row
-    seconds: float = 0.0
-    count: int = 0  # predictions since the last evaluation, and sums over them
-    sums: dict[str, float] = field(default_factory=dict)
+    perfect: int = 0  # consecutive perfect evaluations
+    seconds: float = 0.0  # training time
+    count: int = 0  # predictions since the last evaluation
+    sums: dict[str, float] = field(default_factory=dict)  # sums of the training metrics over them
 
 
 @dataclass(frozen=True)
 class Saved:
-    """One checkpoint, as a trainer understands it."""
+    """The content of one checkpoint of a run."""
 
     weights: dict[str, Tensor]
-    training: dict[str, Tensor]
-    data: str
+    training: dict[str, Tensor]  # the state of the optimiser
+    data: str  # the state of the task, as JSON: vocabulary, classes, ...
     progress: Progress
-    environment: dict[str, Any]
-    score: float | None = None
-    journal: Kept = NOTHING_KEPT
+    environment: dict[str, Any]  # versions, settings and data, to detect differences when resuming
+    score: float | None = None  # higher is better; None if it was not evaluated
+    journal: JournalState = EMPTY_JOURNAL
 
 
 class _Facts(Config):
-    """What the manifest of a checkpoint says beside its files."""
+    """The `facts` in the manifest of a checkpoint."""
 
     model_config = ConfigDict(allow_inf_nan=True)  # a metric may be infinite
 
@@ -59,11 +59,11 @@ class _Facts(Config):
     environment: dict[str, Any]
     score: float | None
     journal: int
-    journal_sha256: str = ""  # runs of 0.8.1 and before do not have it
+    journal_sha256: str = ""  # missing in runs of version 0.8.1 and earlier
 
 
 class RunFolder:
-    """Writes and reads what a run leaves behind; with the `lock` that it is written under."""
+    """Writes and reads the journal and the checkpoints of a run; writing is guarded by `lock`."""
 
     def __init__(self, path: Path, lock: Lock | None = None) -> None:
         self.path = path
@@ -72,26 +72,26 @@ class RunFolder:
         self._lock = lock
 
     def check_held(self) -> None:
-        """Raise `Stopped` if the folder was removed or belongs to another run by now."""
+        """Raise `Stopped` if the folder was removed or another process has locked it since."""
         if self._lock is not None:
             self._lock.check()
 
-    def note(self, line: dict[str, Any]) -> None:
+    def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to the journal."""
         self.check_held()
-        self.journal.write(line)
+        self.journal.append(line)
 
     def save(self, step: int, saved: Saved) -> None:
-        """Write a checkpoint, and remove those that are no longer needed."""
+        """Write a checkpoint, then remove those that are no longer needed."""
         self.check_held()
         try:
-            kept = self.journal.keep()
+            journal = self.journal.sync()
             facts = {
                 "progress": asdict(saved.progress),
                 "environment": saved.environment,
                 "score": saved.score,
-                "journal": kept.size,
-                "journal_sha256": kept.sha256,
+                "journal": journal.size,
+                "journal_sha256": journal.sha256,
             }
             contents = {
                 WEIGHTS: to_bytes(saved.weights),
@@ -100,40 +100,40 @@ class RunFolder:
             }
             checkpoint.save(self.checkpoints, Checkpoint(step, facts, contents))
         except OSError as error:
-            self.check_held()  # a folder that is gone is the better reason
+            self.check_held()  # if the folder was removed, that is the real reason
             where = f"step {step} could not be saved in {self.checkpoints}: {error.strerror}"
-            raise Stopped(f"{where}; older checkpoints are whole, and --resume goes on from them") from error
+            raise Stopped(f"{where}; older checkpoints are intact: --resume continues from them") from error
 
     def newest(self, world: World) -> Iterator[Saved]:
-        """Every checkpoint that can be read, the newest first. Rank 0 reads for all."""
+        """All readable checkpoints, the newest first. Rank 0 reads them and sends them to all processes."""
         found: Iterator[Checkpoint] = iter(())
         if world.first:
             files.remove_unfinished(self.checkpoints)
             found = checkpoint.newest_first(self.checkpoints)
         while True:
             one = next(found, None)
-            step = world.hand_out(str(one.step).encode() if one else b"")
+            step = world.broadcast(str(one.step).encode() if one else b"")
             if not step:
                 return
-            facts = world.hand_out(json.dumps(one.facts).encode() if one else b"")
+            facts = world.broadcast(json.dumps(one.facts).encode() if one else b"")
             contents = {}
             for name in (WEIGHTS, TRAINING, DATA):
-                contents[name] = world.hand_out(one.files.get(name, b"") if one else b"")
+                contents[name] = world.broadcast(one.files.get(name, b"") if one else b"")
             yield from _open(self.checkpoints, Checkpoint(int(step), json.loads(facts), contents))
 
     def best(self) -> Iterator[Saved]:
-        """Every checkpoint that can be read, the best first."""
+        """All readable checkpoints, the best first."""
         for found in checkpoint.best_first(self.checkpoints):
             yield from _open(self.checkpoints, found)
 
 
 def _open(folder: Path, found: Checkpoint) -> Iterator[Saved]:
-    """The checkpoint, unless it has checksums that are right and content that is not; then a warning."""
+    """Decode a checkpoint; if its content is invalid despite correct checksums, warn and yield nothing."""
     place = folder / f"step-{found.step:08d}"
     try:
         facts = read_json(_Facts, json.dumps(found.facts), checkpoint.MANIFEST)
         if facts.progress.step != found.step:
-            raise ValueError(f"its progress is that of step {facts.progress.step}")
+            raise ValueError(f"its progress belongs to step {facts.progress.step}")
         saved = Saved(
             from_bytes(found.files[WEIGHTS]),
             from_bytes(found.files[TRAINING]),
@@ -141,10 +141,10 @@ def _open(folder: Path, found: Checkpoint) -> Iterator[Saved]:
             facts.progress,
             facts.environment,
             facts.score,
-            Kept(size=facts.journal, sha256=facts.journal_sha256),
+            JournalState(size=facts.journal, sha256=facts.journal_sha256),
         )
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())
-        checkpoint.not_used(Damaged(f"{place} was not written by a run: {reason}"))
+        checkpoint.not_used(Damaged(f"{place} is not a valid checkpoint: {reason}"))
         return
     yield saved

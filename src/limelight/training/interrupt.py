@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP wait for the end of a step; a second one does not."""
+"""Ctrl-C, SIGTERM and SIGHUP take effect at the end of a step; a second signal takes effect at once."""
 
 import signal
 import threading
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# What ends a process from outside; SIGHUP, when its terminal is closed. Windows has no SIGHUP.
+# Besides Ctrl-C. SIGHUP is sent when the terminal is closed; Windows does not have it.
 STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Interrupted(Exception):
-    """A signal stopped the run after what it had was saved."""
+    """A signal stopped the run, after a checkpoint was saved. `number` is the number of the signal."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
@@ -19,25 +19,27 @@ class Interrupted(Exception):
 
 
 class Signals:
-    """The signal that came, or 0."""
+    """Records the number of the first signal received; 0 if there was none."""
 
     def __init__(self) -> None:
         self.number = 0
 
-    def note(self, number: int, frame: FrameType | None) -> None:
-        if self.number:  # the user insists
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler; it raises `KeyboardInterrupt` on the second signal."""
+        if self.number:
             raise KeyboardInterrupt
         self.number = number
 
 
 @contextmanager
-def deferred() -> Iterator[Signals]:
+def deferred_signals() -> Iterator[Signals]:
+    """Context in which a first signal is only recorded. Signals that the process ignores stay ignored."""
     signals = Signals()
-    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield signals
         return
     numbers = [n for n in (signal.SIGINT, *STOPPING) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signals.note) for number in numbers}
+    before = {number: signal.signal(number, signals.handle) for number in numbers}
     try:
         yield signals
     finally:

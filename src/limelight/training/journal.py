@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line per evaluation, and nothing in it but what the run computed."""
+"""metrics.jsonl: the metrics of a run, one JSON object per evaluation."""
 
 import hashlib
 import json
@@ -7,70 +7,71 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from limelight.config import Config
 from limelight.errors import WrongInput
 from limelight.training import files
 
 
-class Kept(Config):
-    """The part of the journal that belongs to a checkpoint: its bytes, and their SHA-256 ("" in old runs)."""
+class JournalState(Config):
+    """The length and checksum of the journal at the time of a checkpoint."""
 
-    size: int
-    sha256: str = ""
+    size: int = Field(description="Length in bytes.")
+    sha256: str = Field("", description="SHA-256 of these bytes; empty in runs of version 0.8.1 and earlier.")
 
 
-NOTHING_KEPT = Kept(size=0)
+EMPTY_JOURNAL = JournalState(size=0)
 
 
 class Line(Config):
-    """What one evaluation found."""
+    """The metrics of one evaluation."""
 
     model_config = ConfigDict(allow_inf_nan=True)  # a loss may be infinite
 
-    step: int
-    epoch: float
-    train: dict[str, float]
-    validation: dict[str, float]
+    step: int = Field(description="Optimiser steps so far.")
+    epoch: float = Field(description="Passes over the training data so far.")
+    train: dict[str, float] = Field(description="Metrics of the training batches since the last evaluation.")
+    validation: dict[str, float] = Field(description="Metrics on the validation split.")
 
 
 class Journal:
-    """Appends lines. A checkpoint notes how long the file was, and resuming cuts it back to that."""
+    """Appends lines to metrics.jsonl. A checkpoint stores its length, and resuming truncates it to that."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, line: dict[str, Any]) -> None:
+    def append(self, line: dict[str, Any]) -> None:
+        """Add one line at the end."""
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def keep(self) -> Kept:
-        """What is on the disk now."""
+    def sync(self) -> JournalState:
+        """Write the file to the disk; return its length and checksum."""
         with self.path.open("a+b") as file:
             files.perform(os.fsync, file.fileno())
             file.seek(0)
             content = file.read()
-        return Kept(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+        return JournalState(size=len(content), sha256=hashlib.sha256(content).hexdigest())
 
-    def cut(self, kept: Kept) -> None:
-        """Remove what came after a checkpoint; what came before must be as it was written."""
+    def truncate(self, state: JournalState) -> None:
+        """Remove all lines written after a checkpoint; raise `WrongInput` if earlier lines were changed."""
         with self.path.open("a+b") as file:
             file.seek(0)
-            content = file.read(kept.size)
-            if len(content) < kept.size:
+            content = file.read(state.size)
+            if len(content) < state.size:
                 raise WrongInput(
-                    f"{self.path} is shorter than when its checkpoint was saved; put it back first"
+                    f"{self.path} is shorter than when the checkpoint was saved; restore the file first"
                 )
-            if kept.sha256 and hashlib.sha256(content).hexdigest() != kept.sha256:
+            if state.sha256 and hashlib.sha256(content).hexdigest() != state.sha256:
                 raise WrongInput(
-                    f"{self.path} is not as it was when its checkpoint was saved; put it back first"
+                    f"{self.path} was changed after the checkpoint was saved; restore the file first"
                 )
-            file.truncate(kept.size)
+            file.truncate(state.size)
 
 
 def read_journal(path: Path, metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The lines of a journal, each with these metrics; one that is not as it was written is named."""
+    """The lines of a journal; raise `WrongInput` for an invalid line or one without all of `metrics`."""
     entries = []
     try:
         text = path.read_text(encoding="utf-8").removesuffix("\n")
@@ -84,6 +85,6 @@ def read_journal(path: Path, metrics: Sequence[str] = ()) -> list[dict[str, Any]
             if not all(name in split for split in (found.train, found.validation) for name in metrics):
                 raise ValueError("a metric is missing")
         except (ValueError, RecursionError):
-            raise WrongInput(f"{path}:{number} is not as it was written") from None
+            raise WrongInput(f"{path}:{number} is damaged: not a line of metrics") from None
         entries.append(values)
     return entries

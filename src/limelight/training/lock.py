@@ -1,4 +1,4 @@
-"""One writer per run folder."""
+"""A lock on a run folder, so that only one process writes to it."""
 
 import fcntl
 import os
@@ -14,32 +14,33 @@ LOCK = "lock"
 
 
 class Lock:
-    """A run folder that this process holds."""
+    """The lock of this process on a run folder."""
 
     def __init__(self, folder: Path, file: IO[str]) -> None:
         self.folder, self._file = folder, file
 
     @property
     def holds(self) -> bool:
-        """Whether the locked file is still the one in the folder, and not one that was made anew."""
+        """Whether the locked file still exists in the folder; False if it was removed or replaced."""
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), (self.folder / LOCK).stat())
         except FileNotFoundError:
             return False
 
     def check(self) -> None:
-        """Raise `Stopped` where the folder is no longer the one that was locked."""
+        """Raise `Stopped` if the folder was removed or replaced after it was locked."""
         if not self.holds:
             raise Stopped(
-                f"{self.folder} was removed or replaced while this run was writing to it: the run ends here"
+                f"{self.folder} was removed or replaced while this run was writing to it; the run stops here"
             )
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[Lock]:
-    """Hold the folder for this process. The lock goes with the process, even one that is killed.
+    """Create the folder if necessary and lock it; raise `WrongInput` if another process has locked it.
 
-    Where nothing was written, nothing is left behind: neither the lock nor a folder that was made for it.
+    The system releases the lock when the process ends, even if it is killed. If nothing was written into the
+    folder, the lock file is removed at the end, and so is the folder if it was created here.
     """
     made = not folder.exists()
     before = set() if made else set(folder.iterdir())
@@ -48,7 +49,7 @@ def locked(folder: Path) -> Iterator[Lock]:
         with (folder / LOCK).open("a+") as file:
             _acquire(folder, file)
             lock = Lock(folder, file)
-            if not lock.holds:  # removed by its last holder after it was opened here
+            if not lock.holds:  # the previous owner removed the file after it was opened here
                 continue
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -59,7 +60,7 @@ def locked(folder: Path) -> Iterator[Lock]:
                 if lock.holds and set(folder.iterdir()) - before == {folder / LOCK}:
                     (folder / LOCK).unlink()
                     if made:
-                        with suppress(OSError):  # another process has come meanwhile
+                        with suppress(OSError):  # another process uses it by now
                             folder.rmdir()
             return
 
@@ -71,5 +72,5 @@ def _acquire(folder: Path, file: IO[str]) -> None:
         file.seek(0)
         holder = file.read().strip() or "another process"
         raise WrongInput(
-            f"{folder} is being written by {holder}; wait for it, or choose another --out"
+            f"{folder} is in use by {holder}; wait until it has finished, or choose another --out"
         ) from None

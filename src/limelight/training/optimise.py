@@ -1,4 +1,4 @@
-"""How weights are moved: AdamW, Muon, learning-rate schedules, clipping."""
+"""Optimisers AdamW and Muon, gradient clipping, weight averaging, and learning rate schedules."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,24 +11,24 @@ from torch.optim.adam import adam
 
 from limelight.errors import WrongInput
 
-Schedule = Callable[[int, int, int], float]
+Schedule = Callable[[int, int, int], float]  # (step, warmup, total) -> factor of the peak learning rate
 
 
 def cosine(step: int, warmup: int, total: int) -> float:
-    """Up in a straight line, then down along half a cosine to zero at the end."""
+    """Linear warm-up, then half a cosine down to zero at the last step."""
     if step < warmup:
         return (step + 1) / warmup
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, total - warmup)))
 
 
 def inverse_root(step: int, warmup: int, total: int) -> float:
-    """Up in a straight line, then down as 1/√step (Vaswani et al. 2017, section 5.3); 1 at the top."""
-    top = max(1, warmup)
-    return min((step + 1) / top, math.sqrt(top / (step + 1)))
+    """Linear warm-up, then proportional to 1/√step (Vaswani et al. 2017, section 5.3), with a peak of 1."""
+    peak = max(1, warmup)
+    return min((step + 1) / peak, math.sqrt(peak / (step + 1)))
 
 
 def constant(step: int, warmup: int, total: int) -> float:
-    """Up in a straight line, then level."""
+    """Linear warm-up, then constant."""
     return min(1.0, (step + 1) / max(1, warmup))
 
 
@@ -36,26 +36,27 @@ SCHEDULES: dict[str, Schedule] = {"cosine": cosine, "inverse-root": inverse_root
 
 
 class Optimiser:
-    """AdamW (Loshchilov and Hutter 2019) on all parameters in one tensor; of these, only matrices decay.
+    """AdamW (Loshchilov and Hutter 2019) on all parameters in one flat tensor. Only matrices decay.
 
-    One operation instead of one a parameter: small models spend their time on calls otherwise. With
-    `muon`, the hidden matrices are moved by Muon (Jordan et al. 2024) and AdamW has the rest.
+    One operation for all parameters instead of one per parameter: in a small model, most of the time of an
+    update is the overhead of the calls. With `muon`, Muon (Jordan et al. 2024) updates the hidden matrices
+    and AdamW the other parameters.
     """
 
     def __init__(self, model: nn.Module, decay: float, *, muon: bool = False, average: float = 0.0) -> None:
-        """With `average` a, the mean of the weights of about the last 1/(1 - a) steps is kept, too."""
+        """`average` a > 0 keeps an exponential moving average of the weights, over about 1/(1 - a) steps."""
         hidden = _hidden_matrices(model) if muon else []
-        known = {id(parameter) for parameter in hidden}
-        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in known]
+        by_muon = {id(parameter) for parameter in hidden}
+        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in by_muon]
         matrices = hidden + [parameter for parameter in rest if parameter.dim() == 2]
         others = [parameter for parameter in rest if parameter.dim() != 2]
         self._flat, self.gradient = _flatten(matrices + others)
         self._decaying = self._flat[: sum(parameter.numel() for parameter in matrices)]
         self._decay = decay
         self._muon = _Muon(hidden)
-        cut = self._muon.size
-        self._hidden, self._hidden_gradient = self._flat[:cut], self.gradient[:cut]
-        self._rest, self._rest_gradient = self._flat[cut:], self.gradient[cut:]
+        size = self._muon.size
+        self._hidden, self._hidden_gradient = self._flat[:size], self.gradient[:size]
+        self._rest, self._rest_gradient = self._flat[size:], self.gradient[size:]
         self._state = {
             "step": torch.zeros((), device=self._flat.device),
             "exp_avg": torch.zeros_like(self._rest),
@@ -67,16 +68,18 @@ class Optimiser:
         if average:
             self._state |= {"weights": self._flat, "average": self._flat.clone()}
 
-    def clear(self) -> None:
+    def zero_grad(self) -> None:
+        """Set all gradients to zero."""
         self.gradient.zero_()
 
-    def clip(self, longest: float) -> None:
-        """Shorten the gradient of all parameters together to `longest`, where it is longer."""
-        length = float(torch.linalg.vector_norm(self.gradient))
-        if length > longest:
-            self.gradient.mul_(longest / length)
+    def clip(self, max_norm: float) -> None:
+        """Scale the gradient of all parameters together to the norm `max_norm` if it is larger."""
+        norm = float(torch.linalg.vector_norm(self.gradient))
+        if norm > max_norm:
+            self.gradient.mul_(max_norm / norm)
 
     def step(self, rate: float) -> None:
+        """Update all parameters with this learning rate."""
         self._decaying.mul_(1 - rate * self._decay)
         if len(self._hidden):
             self._muon.step(self._hidden, self._hidden_gradient, self._state["momentum"], rate)
@@ -97,13 +100,13 @@ class Optimiser:
             fused=True,
         )
         if self._average:
-            # In the beginning the mean is over fewer steps: weights as they were born do not count for long.
+            # At first the average is over fewer steps, so that the initial weights lose their influence soon.
             step = float(self._state["step"])
             self._state["average"].lerp_(self._flat, 1 - min(self._average, (1 + step) / (10 + step)))
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The model has the mean weights, if they are kept, as long as the context is open."""
+        """Context in which the model has the averaged weights; no effect without `average`."""
         if not self._average:
             yield
             return
@@ -114,37 +117,40 @@ class Optimiser:
         finally:
             self._flat.copy_(now)
 
-    def state(self) -> dict[str, Tensor]:
-        """Each tensor that must be there again for the next step to be the same."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """All tensors that are needed to continue with exactly the same steps."""
         return {
             name: tensor.clone() if tensor is self._flat else tensor for name, tensor in self._state.items()
         }
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore the tensors of `state_dict`; raise `WrongInput` if a name or shape differs."""
         shapes = {name: tensor.shape for name, tensor in state.items()}
         if shapes != {name: tensor.shape for name, tensor in self._state.items()}:
-            raise WrongInput("train.optimiser or train.average is another one than in the checkpoint")
+            raise WrongInput("train.optimiser or train.average differs from the checkpoint")
         for name, tensor in self._state.items():
             tensor.copy_(state[name])
 
 
 class _Muon:
-    """Moves matrices by their orthogonalised momentum: every direction as far as every other.
+    """Updates matrices with their orthogonalised momentum (Jordan et al. 2024).
 
-    They stand one after the other in a flat tensor, those of one shape together, and go through the
-    iterations as one batch. An update is as large as AdamW's, so that both go by one rate (Liu et al. 2025).
+    The matrices are stored one after the other in a flat tensor, sorted by shape; those of one shape are
+    orthogonalised as one batch. Updates have the size of AdamW's, so that both use one learning rate
+    (Liu et al. 2025).
     """
 
-    def __init__(self, matrices: Sequence[nn.Parameter], memory: float = 0.95) -> None:
-        self.memory = memory
+    def __init__(self, matrices: Sequence[nn.Parameter], momentum: float = 0.95) -> None:
+        self._momentum = momentum
         self._shapes = [(len(list(same)), *shape) for shape, same in groupby(p.shape for p in matrices)]
         self.size = sum(map(math.prod, self._shapes))
 
     def step(self, flat: Tensor, gradient: Tensor, momentum: Tensor, rate: float) -> None:
-        momentum.lerp_(gradient, 1 - self.memory)
-        ahead = gradient.lerp(momentum, self.memory)  # Nesterov's
+        """Update the matrices in `flat` and their momentum in place."""
+        momentum.lerp_(gradient, 1 - self._momentum)
+        updates = gradient.lerp(momentum, self._momentum)  # Nesterov momentum
         sizes = [math.prod(shape) for shape in self._shapes]
-        for shape, weights, update in zip(self._shapes, flat.split(sizes), ahead.split(sizes), strict=True):
+        for shape, weights, update in zip(self._shapes, flat.split(sizes), updates.split(sizes), strict=True):
             size = 0.2 * math.sqrt(max(shape[1:]))
             weights.view(shape).sub_(orthogonalise(update.view(shape)), alpha=rate * size)
 
@@ -152,8 +158,9 @@ class _Muon:
 def orthogonalise(matrices: Tensor) -> Tensor:
     """(n, R, C) -> (n, R, C)
 
-    About the nearest matrices whose singular values are all 1 (between 0.7 and 1.2), by five Newton–Schulz
-    iterations with the coefficients of Jordan et al. 2024. In float32: bfloat16 is slow where it is emulated.
+    Approximately the nearest orthogonal matrices: all singular values are between 0.7 and 1.2. Five
+    Newton–Schulz iterations with the coefficients of Jordan et al. 2024, in float32, because many CPUs only
+    emulate bfloat16, which is slow.
     """
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -162,7 +169,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
         for _ in range(5):
             x = _iteration(x @ x.mT) @ x
         return x.mT if tall else x
-    # Of wide matrices only x·xᵀ, which is smaller, goes through the iterations: all of them are factors of x.
+    # For wide matrices it is cheaper to iterate on x·xᵀ, which is smaller, and to multiply x at the end.
     gram = x @ x.mT
     factor = product = _iteration(gram)
     for _ in range(4):
@@ -176,7 +183,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 def _iteration(gram: Tensor) -> Tensor:
     """(n, R, R) -> (n, R, R)
 
-    3.4445 - 4.7750 g + 2.0315 g², by which a Newton–Schulz iteration multiplies.
+    3.4445 - 4.7750 g + 2.0315 g²: the factor of one Newton–Schulz iteration.
     """
     factor = gram.baddbmm(gram, gram, beta=-4.7750, alpha=2.0315)
     factor.diagonal(dim1=-2, dim2=-1).add_(3.4445)
@@ -184,7 +191,7 @@ def _iteration(gram: Tensor) -> Tensor:
 
 
 def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Those that map hidden units to hidden units, sorted by shape: no embedding, and not the last layer."""
+    """The weights of all linear layers but the last, sorted by shape; no embeddings."""
     linear = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)][:-1]
     embedded = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     weights = [model.get_parameter(f"{name}.weight") for name in linear]
@@ -193,12 +200,12 @@ def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 
 
 def _flatten(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, Tensor]:
-    """One tensor and its gradient, of which the given parameters and their gradients become pieces."""
+    """One flat tensor and its gradient; the parameters and their gradients become views of them."""
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
     gradient = torch.zeros_like(flat)
     sizes = [parameter.numel() for parameter in parameters]
-    pieces = zip(parameters, flat.split(sizes), gradient.split(sizes), strict=True)
-    for parameter, values, slope in pieces:
+    parts = zip(parameters, flat.split(sizes), gradient.split(sizes), strict=True)
+    for parameter, values, values_gradient in parts:
         parameter.data = values.view_as(parameter)
-        parameter.grad = slope.view_as(parameter)
+        parameter.grad = values_gradient.view_as(parameter)
     return flat, gradient

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from support import goes_red
+from support import must_fail
 from torch import Tensor, nn
 
 from limelight.data.images.augment import AugmentConfig
@@ -49,16 +49,16 @@ def check_normalised(images: Tensor) -> None:
 
 def test_images_are_normalised_by_the_mean_and_deviation_of_training() -> None:
     asked = task()
-    batch = asked.batch("train", torch.arange(len(asked.examples("train"))))
+    batch = drawn().batch("train", torch.arange(len(drawn().examples("train"))))
     (images,) = asked.arguments(batch)
     check_normalised(images)
-    goes_red(check_normalised, batch.inputs / 255)
+    must_fail(check_normalised, batch.inputs / 255)
 
 
 def test_the_loss_is_cross_entropy_and_the_count_is_of_what_was_right() -> None:
     asked, model = task(), Flat().eval()
-    batch = asked.batch("validation", torch.arange(4))
-    scores = asked.score(model, batch, smoothing=0.1)
+    batch = drawn().batch("validation", torch.arange(4))
+    scores = asked.loss(model, batch, smoothing=0.1)
     logits = model(*asked.arguments(batch))
     expected = F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=0.1)
     torch.testing.assert_close(scores.loss, expected)
@@ -67,32 +67,32 @@ def test_the_loss_is_cross_entropy_and_the_count_is_of_what_was_right() -> None:
 
 def test_training_images_are_augmented_and_others_are_not() -> None:
     asked, model = task(crop=2, flip=True, brightness=0.2, contrast=0.2, erase=0.5), Flat()
-    batch = asked.batch("train", torch.arange(5))
+    batch = drawn().batch("train", torch.arange(5))
     for mode in (True, False):
         model.train(mode)
         model.seen.clear()
-        asked.score(model, batch)
+        asked.loss(model, batch)
         assert model.seen[0].equal(asked.arguments(batch)[0]) is not mode
 
 
 def test_a_mixed_image_is_asked_for_both_of_its_classes() -> None:
     asked, model = task(mixup=1.0), Flat().train()
-    batch = asked.batch("train", torch.arange(7))
+    batch = drawn().batch("train", torch.arange(7))
     torch.manual_seed(5)
-    found = asked.score(model, batch).loss
+    found = asked.loss(model, batch).loss
     torch.manual_seed(5)
     other, (_, share) = torch.randperm(7), torch.rand(2).tolist()
     (plain,) = asked.arguments(batch)
     logits = model(torch.lerp(plain[other], plain, share))
     losses = [F.cross_entropy(logits, y, reduction="sum") for y in (batch.targets, batch.targets[other])]
     torch.testing.assert_close(found, share * losses[0] + (1 - share) * losses[1])
-    goes_red(torch.testing.assert_close, found, losses[0])
+    must_fail(torch.testing.assert_close, found, losses[0])
 
 
 def test_what_is_remembered_is_enough_to_predict() -> None:
     asked, model = task(), Flat()
     config = ImagesConfig(data=Digits())
-    pixels = asked.examples("validation").pixels[0]
+    pixels = drawn().examples("validation").pixels[0]
     (answer,), (again,) = (one.predict(model, [pixels]) for one in (asked, config.restore(asked.state)))
     assert answer == again
     probabilities = asked.probabilities(model, pixels.unsqueeze(0))[0]

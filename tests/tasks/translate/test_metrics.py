@@ -4,7 +4,7 @@ import math
 
 import pytest
 import sacrebleu
-from support import goes_red
+from support import must_fail
 
 from limelight.tasks.translate.metrics import course_bleu, judge_translations
 
@@ -54,7 +54,7 @@ def check_course(score: float) -> None:
 
 def test_the_bleu_of_courses_is_that_of_the_book() -> None:
     check_course(course_bleu("a b b c d", "a b c d e f"))
-    goes_red(check_course, course_bleu("a b b c d", "a b c d e f", longest=3))
+    must_fail(check_course, course_bleu("a b b c d", "a b c d e f", longest=3))
     assert course_bleu("a b b c d", "a b c d e f", longest=4) == 0
     assert course_bleu("je suis chez moi .", "Je suis chez moi.") == 1
     assert course_bleu("", "je suis") == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support import goes_red
+from support import must_fail
 from torch import Tensor
 
 from limelight.config import read
@@ -19,11 +19,13 @@ from limelight.errors import WrongInput
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
-from limelight.tasks.translate.search import Hypothesis, Search, Sources, by_chance, decode
+from limelight.tasks.translate.search import Hypothesis, Search, Sources, decode, sample
 
 V, L = 29, 31
 BEGIN, END = L - 2, L - 1
 SENTENCES, LIMIT = 1_000, 13
+
+pytestmark = pytest.mark.slow
 SIZES = Sizes(outputs=L, vocabulary=V, longest=LIMIT)
 
 MODELS = {
@@ -44,7 +46,7 @@ def built(config: Any) -> Any:
     for index in torch.arange(len(texts)).split(64):
         tokens, lengths = texts.pad(index)
         ways = [torch.tensor([BEGIN, *texts[i].flip(0), END]) for i in index.tolist()]
-        target, target_lengths = Ragged.of(ways).pad(torch.arange(64))
+        target, target_lengths = Ragged.from_rows(ways).pad(torch.arange(64))
         logits = model(tokens, target[:, :-1], lengths, target_lengths - 1)
         loss = F.cross_entropy(logits, torch.cat([way[1:] for way in ways]))
         adam.zero_grad()
@@ -56,7 +58,7 @@ def built(config: Any) -> Any:
 def rows(count: int, seed: int = 3) -> Ragged:
     draw = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 9, (count,), generator=draw).tolist()
-    return Ragged.of([torch.randint(V, (length,), generator=draw) for length in lengths])
+    return Ragged.from_rows([torch.randint(V, (length,), generator=draw) for length in lengths])
 
 
 def sources(tokens: Tensor, lengths: Tensor | None) -> Sources:
@@ -120,21 +122,21 @@ def check_same(model: Any, other: Any, texts: Ragged, search: Search, sizes: tup
 @each_search
 def test_cached_equals_uncached_on_a_thousand_sentences(config: Any, search: Search) -> None:
     model, texts = built(config), rows(SENTENCES)
-    check_same(model.writer(), Uncached(model), texts, search, (50, 50))
-    goes_red(check_same, model, Careless(model), texts, search, (50, 50))
+    check_same(model.generator(), Uncached(model), texts, search, (50, 50))
+    must_fail(check_same, model, Careless(model), texts, search, (50, 50))
 
 
 @each_search
-def test_a_writer_writes_what_its_model_does(search: Search) -> None:
+def test_a_generator_gives_the_tokens_of_its_model(search: Search) -> None:
     for norm in ("pre", "post"):
         model = built(TransformerConfig(width=22, heads=2, hidden=43, norm=norm, activation="gelu"))
-        check_same(model.writer(), model, rows(200), search, (50, 50))
+        check_same(model.generator(), model, rows(200), search, (50, 50))
 
 
 @each_model
 @each_search
 def test_a_sentence_alone_is_translated_as_in_any_batch(config: Any, search: Search) -> None:
-    writer, texts = built(config).writer(), rows(SENTENCES)
+    writer, texts = built(config).generator(), rows(SENTENCES)
     check_same(writer, writer, texts, search, (64, 1))
 
 
@@ -221,7 +223,7 @@ def test_no_sentence_goes_beyond_its_limit() -> None:
 @each_model
 def test_sentences_that_leave_at_the_first_step_leave_their_source_behind(config: Any) -> None:
     """Two of four leave, and two beams of each of the others begin: as many rows as before, other sources."""
-    writer, texts = built(config).writer(), rows(200)
+    writer, texts = built(config).generator(), rows(200)
     four = [i for i in range(200) if len(texts[i]) == 5][:4]
     tokens, _ = texts.pad(torch.tensor(four))
     limits = [2, 2, LIMIT, LIMIT]
@@ -235,7 +237,7 @@ def test_sentences_that_leave_at_the_first_step_leave_their_source_behind(config
 def drawn(search: Search, count: int = 4_000) -> Tensor:
     """How often each of five tokens is drawn, of these probabilities."""
     logits = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05]).log().expand(count, 5)
-    tokens = by_chance(logits, search, torch.Generator().manual_seed(1))
+    tokens = sample(logits, search, torch.Generator().manual_seed(1))
     return tokens.bincount(minlength=5) / count
 
 
@@ -253,7 +255,7 @@ def drawn(search: Search, count: int = 4_000) -> Tensor:
 def test_chance_draws_as_often_as_it_should(search: Search, expected: list[float]) -> None:
     wanted = torch.tensor(expected).float()
     torch.testing.assert_close(drawn(search), wanted, rtol=0, atol=0.03)
-    goes_red(torch.testing.assert_close, drawn(search).flip(0), wanted)
+    must_fail(torch.testing.assert_close, drawn(search).flip(0), wanted)
 
 
 def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:

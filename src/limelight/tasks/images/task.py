@@ -1,11 +1,12 @@
-"""What an image shows."""
+"""Image classification."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 
@@ -13,61 +14,84 @@ from limelight.config import Config, read_json
 from limelight.data.batching import Batch
 from limelight.data.images.augment import AugmentConfig, augment, erase, mix, recolour
 from limelight.data.images.cifar10 import Cifar10
-from limelight.data.images.decode import read_picture
+from limelight.data.images.decode import read_image
 from limelight.data.images.digits import Digits
 from limelight.data.images.image_data import ImageData
 from limelight.data.images.image_folder import ImageFiles
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
-from limelight.tasks.examples import ExamplesTask
-from limelight.tasks.task import Answer, Goal, Scores
+from limelight.models.vit import ViT, ViTConfig
+from limelight.tasks.images.figures import draw_figures
+from limelight.tasks.task import (
+    LONGEST_RECORD,
+    Answer,
+    Example,
+    Goal,
+    Input,
+    Scores,
+    Task,
+    TaskConfig,
+    as_text,
+)
+from limelight.view.capture import capture
+from limelight.view.record import Picture, Record, attention_maps, most_likely, place_in_encoder
 
-MEASURED = 10_000  # images, for the mean and the deviation of their pixels: more say the same
+MEASURED = 10_000  # images from which the mean and standard deviation of pixels are estimated
+BATCH = 500  # images that are classified at once
 
 
-class ImagesConfig(Config):
+class ImagesConfig(TaskConfig):
+    """Image classification."""
+
+    models = (ViTConfig,)
+    path_data = "files"
+
     kind: Literal["images"] = "images"
-    data: Annotated[Digits | Cifar10 | ImageFiles, Field(discriminator="kind")]
-    augment: AugmentConfig = AugmentConfig()
+    data: Annotated[Digits | Cifar10 | ImageFiles, Field(discriminator="kind", description="the data set")]
+    augment: AugmentConfig = Field(AugmentConfig(), description="random changes to training images")
 
-    def load(self, seed: int) -> "ClassifyImages":
-        return ClassifyImages.of(self.data.load(seed), self.augment)
+    def load(self, seed: int) -> tuple["ClassifyImages", ImageData]:
+        """Load the data set, and make the task from it."""
+        data = self.data.load(seed)
+        return ClassifyImages.of(data, self.augment), data
 
     def restore(self, state: str) -> "ClassifyImages":
+        """Make the task from its state, for prediction."""
         return ClassifyImages(read_json(ImagesState, state, "data.json"), self.augment)
 
 
 class ImagesState(Config):
-    """What stays of the data when only prediction is wanted."""
+    """The properties of the data that prediction needs."""
 
-    names: tuple[str, ...] = Field(min_length=1)
-    image: tuple[PositiveInt, PositiveInt, PositiveInt]
-    mean: tuple[float, ...]  # of each channel, over training, from 0 to 1
-    deviation: tuple[PositiveFloat, ...]
+    names: tuple[str, ...] = Field(min_length=1, description="the classes")
+    image: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(description="channels, rows, columns")
+    mean: tuple[float, ...] = Field(description="mean of each channel over training, from 0 to 1")
+    deviation: tuple[PositiveFloat, ...] = Field(description="standard deviation of each channel")
 
     @model_validator(mode="after")
     def _one_per_channel(self) -> Self:
         if not len(self.mean) == len(self.deviation) == self.image[0]:
-            raise ValueError(f"mean and deviation are not of {self.image[0]} channels")
+            raise ValueError(f"mean and deviation must have {self.image[0]} channels")
         return self
 
 
-class ClassifyImages(ExamplesTask[ImageData]):
-    """Cross-entropy of the class. Training images are augmented; all are normalised as training is."""
+class ClassifyImages(Task[ImageData]):
+    """Cross-entropy of the class. Training images are augmented; all images are normalised."""
 
     unit = "images"
+    input_kind = "image"
 
-    def __init__(self, state: ImagesState, augment: AugmentConfig, data: ImageData | None = None) -> None:
-        super().__init__(data)
+    def __init__(self, state: ImagesState, augment: AugmentConfig) -> None:
         self._state, self._augment = state, augment
         self.names = state.names
 
     @classmethod
     def of(cls, data: ImageData, augment: AugmentConfig) -> "ClassifyImages":
+        """The task that a data set defines."""
         pixels = data.splits["train"].pixels
         channels, rows, columns = pixels.shape[1:]
         if augment.padding == "reflect" and augment.crop >= min(rows, columns):
-            allowed = f"less than {min(rows, columns)} with padding that reflects"
+            allowed = f"less than {min(rows, columns)} with reflecting padding"
             raise wrong("task.augment.crop", augment.crop, allowed)
         mean, deviation = _measure(pixels)
         state = ImagesState(
@@ -76,30 +100,29 @@ class ClassifyImages(ExamplesTask[ImageData]):
             mean=tuple(mean.tolist()),
             deviation=tuple(deviation.clamp(min=1e-3).tolist()),
         )
-        return cls(state, augment, data)
+        return cls(state, augment)
 
     @property
     def goal(self) -> Goal:
+        """Accuracy."""
         return Goal("accuracy", 1.0)
 
     @property
     def sizes(self) -> Sizes:
+        """Data-dependent model dimensions."""
         return Sizes(outputs=len(self.names), image=self._state.image)
 
     @property
     def state(self) -> str:
+        """JSON: what prediction needs besides the weights."""
         return self._state.model_dump_json()
 
-    def lengths(self, split: str) -> Tensor:
-        return torch.ones(len(self.examples(split)), dtype=torch.long)
-
-    def predictions(self, batch: Batch) -> int:
-        return len(batch)
-
     def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        """The arguments with which the model is called."""
         return (self.normalise(batch.inputs.float() / 255),)
 
     def blank(self, count: int) -> Batch:
+        """A batch of `count` examples without content, as long as the longest of training."""
         pixels = torch.zeros(count, *self._state.image, dtype=torch.uint8)
         return Batch(pixels, torch.zeros(count, dtype=torch.long), torch.arange(count))
 
@@ -110,8 +133,9 @@ class ClassifyImages(ExamplesTask[ImageData]):
         )
         return (images - mean) / deviation
 
-    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
-        images, other_B, share = self._seen(batch, model.training)
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """Cross-entropy and accuracy."""
+        images, other_B, share = self._prepare(batch, model.training)
         logits_BL = model(images)
         loss = share * _loss(logits_BL, batch.targets, smoothing)
         if other_B is not None and share < 1:
@@ -119,21 +143,18 @@ class ClassifyImages(ExamplesTask[ImageData]):
         right = (logits_BL.argmax(-1) == batch.targets).sum()
         return Scores(loss, {"loss": loss.detach(), "accuracy": right})
 
-    def _seen(self, batch: Batch, training: bool) -> tuple[Tensor, Tensor | None, float]:
-        """(B, C, Y, X) of numbers, which other image is mixed into each, and the share that is not of it"""
+    def _prepare(self, batch: Batch, training: bool) -> tuple[Tensor, Tensor | None, float]:
+        """-> normalised images (B, C, Y, X), which image is mixed into each (B), and its share of itself"""
         config = self._augment if training else AugmentConfig()
         images = self.normalise(recolour(augment(batch.inputs, config).float() / 255, config))
         if config.erase:
             images = erase(images, config.erase)
         return mix(images, config) if config.mixup or config.cutmix else (images, None, 1.0)
 
-    def sample(self, split: str) -> str:
-        return ""  # none can be typed
-
     def predict(
-        self, model: nn.Module, inputs: Sequence[str | Path | Tensor], *, first: int = 1
+        self, model: nn.Module, inputs: Sequence[Input], options: Any = None, *, first: int = 1
     ) -> list[Answer]:
-        """One answer an image: the name of a file, or bytes (C, Y, X) of any size that patches divide."""
+        """One answer per image, given as the path of a file, as its bytes, or as pixels (C, Y, X)."""
         device = next(model.eval().parameters()).device
         answers = []
         for number, one in enumerate(inputs, first):
@@ -142,20 +163,83 @@ class ClassifyImages(ExamplesTask[ImageData]):
             answers.append(Answer(self.names[int(best)], float(probability)))
         return answers
 
+    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        """The answer and all attention maps of each image, in order; for an invalid input, its error."""
+        records = list[Record | WrongInput]()
+        for number, given in enumerate(inputs, 1):
+            try:
+                records.append(self._record(cast(ViT, model.eval()), given, number))
+            except WrongInput as refusal:
+                records.append(refusal)
+        return records
+
+    def _record(self, model: ViT, given: Input, number: int) -> Record:
+        pixels = self.read(given, number)
+        first = ("[class]",) if model.class_token is not None else ()
+        image = Picture.of(pixels, model.patch, len(first))
+        if image.rows * image.columns > LONGEST_RECORD:
+            count = f"{image.rows} × {image.columns} patches"
+            raise WrongInput(f"{count} are too many for a record; allowed: {LONGEST_RECORD}")
+        device = next(model.parameters()).device
+        found = capture(model, self.normalise(pixels.unsqueeze(0).to(device).float() / 255))
+        likely = most_likely(found.output[0].float().softmax(-1).cpu(), self.names.__getitem__)
+        maps, weights = attention_maps(found.attentions, place_in_encoder)
+        patches = (f"{row}, {column}" for row in range(image.rows) for column in range(image.columns))
+        return Record(
+            # The file name without its folder, because a page may be shared.
+            given=as_text(Path(given).name) if isinstance(given, str | Path) else "",
+            answer=likely[0].text,
+            probability=likely[0].probability,
+            sides={"source": (*first, *patches)},
+            maps=maps,
+            weights=weights,
+            candidates=likely,
+            image=image,
+        )
+
+    def examples(self, dataset: ImageData, split: str) -> Iterator[Example]:
+        """All images of a split with their classes."""
+        images = dataset.examples(split)
+        for pixels, label in zip(images.pixels, images.labels.tolist(), strict=True):
+            yield Example(pixels, (self.names[label],))
+
+    def figure_input(self, model: nn.Module, dataset: ImageData, split: str) -> Tensor:
+        """-> (C, Y, X), an image that the model classifies correctly, if there is one among the first"""
+        images = dataset.examples(split)
+        pixels, labels = images.pixels[:BATCH], images.labels[:BATCH]
+        right = (self.classify(model, pixels) == labels).nonzero().flatten().tolist()
+        return pixels[right[0] if right else 0]
+
+    def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
+        """Examples right and wrong, the confusion matrix, the similarity of positions."""
+        images = dataset.examples(split)
+        predicted_N = self.classify(model, images.pixels)
+        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name)
+
+    def inputs_in(self, path: Path) -> list[str]:
+        """An image file is one input."""
+        return [str(path)]
+
+    def classify(self, model: nn.Module, pixels: Tensor) -> Tensor:
+        """(N, C, Y, X) -> (N), the most likely class of each image"""
+        device = next(model.parameters()).device
+        batches = pixels.split(BATCH)
+        return torch.cat([self.probabilities(model, some.to(device)).argmax(-1) for some in batches])
+
     @torch.no_grad()
     def probabilities(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, L)"""
         return model.eval()(self.normalise(pixels.float() / 255)).float().softmax(-1).cpu()
 
     def read(self, one: str | Path | bytes | Tensor, number: int = 1) -> Tensor:
-        """-> (C, Y, X), of the name of a file, its bytes, or pixels"""
+        """-> (C, Y, X), from the path of a file, its bytes, or pixels"""
         channels, rows, columns = self._state.image
         if isinstance(one, bytes):
-            return read_picture(one, (rows, columns), channels)
+            return read_image(one, (rows, columns), channels)
         if not isinstance(one, Tensor):
             if not str(one).strip():
                 raise WrongInput(f"input {number} is empty; allowed: the name of an image file")
-            return read_picture(Path(one), (rows, columns), channels, str(one))
+            return read_image(Path(one), (rows, columns), channels, str(one))
         if one.dtype != torch.uint8 or one.dim() != 3 or one.shape[0] != channels:
             what = f"{tuple(one.shape)} of {one.dtype}"
             raise WrongInput(f"input {number} is {what}; allowed: ({channels}, Y, X) of torch.uint8")
@@ -165,8 +249,8 @@ class ClassifyImages(ExamplesTask[ImageData]):
 def _measure(pixels: Tensor) -> tuple[Tensor, Tensor]:
     """(N, C, Y, X) -> (C), (C)
 
-    Mean and deviation of each channel, from 0 to 1; a few images at a time: numbers take eight times the
-    room of bytes.
+    Mean and standard deviation of each channel, from 0 to 1. A few images at a time, because float64 takes
+    eight times the memory of bytes.
     """
     some = pixels[:: max(1, len(pixels) // MEASURED)]
     sums_2C = torch.zeros(2, pixels.shape[1], dtype=torch.float64)

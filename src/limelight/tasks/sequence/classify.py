@@ -7,32 +7,19 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.config import Config
 from limelight.data.batching import Batch
 from limelight.data.synthetic.sequences import Brackets, Count, Majority
-from limelight.data.text.labelled_text import Table
-from limelight.tasks.sequence.shared import SequenceTask
+from limelight.data.text.labelled_text import LabelledText
+from limelight.models.classifier import ClassifierConfig
+from limelight.tasks.sequence.shared import SequenceTask, SequenceTaskConfig
 from limelight.tasks.task import Scores
-
-
-class ClassifyConfig(Config):
-    kind: Literal["classify"] = "classify"
-    data: Annotated[Brackets | Majority | Count | Table, Field(discriminator="kind")]
-
-    def load(self, seed: int) -> "Classify":
-        return Classify.of(self.data.load(seed))
-
-    def restore(self, state: str) -> "Classify":
-        return Classify.restored(state)
 
 
 class Classify(SequenceTask):
     """Cross-entropy for a class, binary cross-entropy for yes or no, squared error for a number."""
 
-    def predictions(self, batch: Batch) -> int:
-        return len(batch)
-
-    def score(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """The loss, with accuracy or, for a number, the mean absolute error."""
         outputs, targets = model(*self.arguments(batch)), batch.targets
         if self.answers.kind == "class":
             loss = F.cross_entropy(outputs, targets, reduction="sum", label_smoothing=smoothing)
@@ -48,10 +35,20 @@ class Classify(SequenceTask):
         return Scores(loss, {"loss": loss.detach(), "error": error})
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
-        """(L) -> (L), none where a number is asked for"""
-        if self.answers.kind == "number":
-            return outputs.new_empty(0)
+        """(L) -> (L), the probability of each class; empty for a number"""
         if self.answers.kind == "yes-no":
             yes_1 = outputs.sigmoid()
             return torch.cat((1 - yes_1, yes_1))
-        return outputs.softmax(-1)
+        return super().choices(outputs, length)
+
+
+class ClassifyConfig(SequenceTaskConfig):
+    """One answer per sequence."""
+
+    task = Classify
+    models = (ClassifierConfig,)
+
+    kind: Literal["classify"] = "classify"
+    data: Annotated[
+        Brackets | Majority | Count | LabelledText, Field(discriminator="kind", description="the data set")
+    ]

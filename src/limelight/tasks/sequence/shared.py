@@ -1,9 +1,8 @@
-"""What tasks on sequences share: examples, how a line is read, what a model must know."""
+"""Code that all tasks on sequences share."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from pydantic import Field
@@ -17,31 +16,46 @@ from limelight.data.text.labelled_text import Column, find_column, is_table
 from limelight.data.text.symbols import Answers
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
-from limelight.tasks.examples import ExamplesTask
-from limelight.tasks.task import Answer, Goal, check_length
+from limelight.tasks.task import (
+    LONGEST_RECORD,
+    Answer,
+    Example,
+    Goal,
+    Input,
+    Task,
+    TaskConfig,
+    as_text,
+    check_length,
+)
+from limelight.view.capture import capture
+from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
 
 PREDICT_BATCH = 256
+LONGEST_FIGURE = 40  # items; more labels on an axis are not readable
+LONGEST_EXAMPLE = 64  # items; longer records are hard to read and make the page large
 
 
 class SequenceState(Config):
-    """What stays of the data when only prediction is wanted."""
+    """The properties of the data that prediction needs."""
 
-    reader: Reader
-    answers: Answers
-    longest: int = Field(ge=1)
-    cut: int | None = Field(None, ge=1)  # items beyond which a sequence is cut off
-    column: str = ""  # of a table: the one that the texts stand in
-    header: bool = False  # of a table: whether its first row has the names of the columns
+    reader: Reader = Field(description="how a line becomes a sequence of items")
+    answers: Answers = Field(description="what is predicted")
+    longest: int = Field(ge=1, description="length of the longest sequence of training")
+    cut: int | None = Field(None, ge=1, description="length to which longer sequences are truncated")
+    column: str = Field("", description="for a table: the column of the texts")
+    header: bool = Field(False, description="for a table: whether its first row has the column names")
 
 
-class SequenceTask(ExamplesTask[SequenceData]):
-    def __init__(self, state: SequenceState, data: SequenceData | None = None) -> None:
-        super().__init__(data)
+class SequenceTask(Task[SequenceData]):
+    """A task whose inputs are sequences of symbols, tokens or vectors."""
+
+    def __init__(self, state: SequenceState) -> None:
         self._state = state
         self.reader, self.answers = state.reader, state.answers
 
     @classmethod
     def of(cls, data: SequenceData) -> Self:
+        """The task that a data set defines."""
         longest = max(int(examples.inputs.lengths.max()) for examples in data.splits.values())
         state = SequenceState(
             reader=data.reader,
@@ -51,19 +65,21 @@ class SequenceTask(ExamplesTask[SequenceData]):
             column=data.column,
             header=data.header,
         )
-        return cls(state, data)
+        return cls(state)
 
     @classmethod
     def restored(cls, state: str) -> Self:
-        """For prediction alone, without the examples."""
+        """The task with this state."""
         return cls(read_json(SequenceState, state, "data.json"))
 
     @property
     def goal(self) -> Goal:
+        """The metric that selects the best checkpoint."""
         return Goal("error", 0.0) if self.answers.kind == "number" else Goal("accuracy", 1.0)
 
     @property
     def sizes(self) -> Sizes:
+        """Data-dependent model dimensions."""
         return Sizes(
             outputs=self.answers.outputs,
             vocabulary=0 if self.reader.kind == "vectors" else self.reader.size,
@@ -73,77 +89,132 @@ class SequenceTask(ExamplesTask[SequenceData]):
 
     @property
     def state(self) -> str:
+        """JSON: what prediction needs besides the weights."""
         return self._state.model_dump_json()
 
     def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        """The arguments with which the model is called."""
         return batch.inputs, batch.lengths
 
     def blank(self, count: int) -> Batch:
+        """A batch of `count` examples without content, as long as the longest of training."""
         shape, sizes = (count, self._state.longest), self.sizes
         inputs = (
             torch.zeros(*shape, sizes.features) if sizes.features else torch.zeros(shape, dtype=torch.long)
         )
         return Batch(inputs, torch.zeros(shape), torch.arange(count))
 
-    def sample(self, split: str) -> str:
-        """An input to try `predict` on; empty where none can be typed."""
-        return self.text(split, 0) or self.reader.write(self.examples(split).inputs[0])
+    def sample(self, dataset: SequenceData, split: str) -> str:
+        """The first example, as text."""
+        return dataset.text(split, 0) or self.reader.decode(dataset.examples(split).inputs[0])
 
-    def text(self, split: str, number: int) -> str:
-        """An example as it was before it was read; empty where it never was a text."""
-        texts = self.data.texts.get(split)
-        return texts[number] if texts else ""
+    def examples(self, dataset: SequenceData, split: str) -> Iterator[Example]:
+        """The examples that are short enough for a record."""
+        compared_as = self._compared_as(dataset, split)
+        for number, length in enumerate(dataset.lengths(split).tolist()):
+            if length <= LONGEST_EXAMPLE:
+                batch = dataset.batch(split, torch.tensor([number]))
+                given = dataset.text(split, number) or batch.inputs[0]
+                yield Example(given, (self.name(batch.targets[0]),), compared_as)
 
-    def tokens(self, line: str) -> list[str]:
-        """A name for each item of a line, as `encode` reads it; what is unknown is marked."""
-        return self.reader.tokens(line)[: self._state.cut]
+    def _compared_as(self, dataset: SequenceData, split: str) -> Any:
+        if self.answers.kind != "number":
+            return "text"
+        numbers = cast(Tensor, dataset.examples(split).targets)
+        return "whole numbers" if bool((numbers == numbers.round()).all()) else "numbers"
 
-    def show(self, row: Tensor) -> list[str]:
-        """A name for each item of an encoded line."""
-        return self.reader.show(row)
+    def figure_input(self, model: nn.Module, dataset: SequenceData, split: str) -> Input:
+        """The first example whose items fit on the axes of a figure."""
+        lengths = dataset.lengths(split)
+        first = int((lengths <= max(LONGEST_FIGURE, int(lengths.min()))).nonzero()[0])
+        return dataset.text(split, first) or dataset.batch(split, torch.tensor([first])).inputs[0]
 
-    def lines_of(self, path: Path) -> list[str]:
-        """The inputs in a file: of a table, the column that training read; else its lines."""
+    def inputs_in(self, path: Path) -> list[str]:
+        """The inputs in a file: the text column of a table, or the lines of another file."""
         if self.reader.kind in ("symbols", "vectors") or not is_table(path):
-            return super().lines_of(path)
+            return super().inputs_in(path)
         column = Column(self._state.column, self._state.header) if self._state.column else find_column(path)
         return column.read(path)
 
-    @abstractmethod
     def choices(self, outputs: Tensor, length: int) -> Tensor:
-        """Of one sequence's outputs, (T, L) or (L): how likely each answer is, for all or by item."""
+        """(T, L) | (L) -> the probabilities of all answers, per item or per sequence; empty for numbers"""
+        if self.answers.kind == "number":
+            return outputs.new_empty(0)
+        return (outputs[:length] if outputs.dim() == 2 else outputs).softmax(-1)
 
     def answer(self, outputs: Tensor, length: int) -> Answer:
-        """What the model says of one sequence, of its outputs (T, L) or (L)."""
+        """(T, L) | (L) -> the answer to one sequence"""
         if self.answers.kind == "number":
-            return Answer(self.answers.write(float(outputs)))
+            return Answer(
+                " ".join(self.answers.format_number(value) for value in outputs[:length].flatten().tolist())
+            )
         best, chosen = self.choices(outputs, length).max(-1)
         return Answer(self.name(chosen), float(best.prod()))
 
     def name(self, answer: Tensor) -> str:
-        """() or (T) -> in words, what is right or was chosen"""
+        """() | (T) -> the text of an answer that is given as numbers"""
         if self.answers.kind == "number":
-            return f"{float(answer):.7g}"  # as many digits as float32 holds
-        numbers = answer.long().flatten().tolist()
+            return " ".join(f"{value:.7g}" for value in answer.flatten().tolist())  # the precision of float32
         names = self.answers.names
-        return " ".join(
-            names[i] if names else str(i) for i in numbers
-        )  # items have no names but their places
+        return " ".join(names[i] if names else str(i) for i in answer.long().flatten().tolist())
 
     @torch.no_grad()
     def predict(
-        self, model: nn.Module, lines: Sequence[str | Path | Tensor], *, first: int = 1
+        self, model: nn.Module, inputs: Sequence[Input], options: Any = None, *, first: int = 1
     ) -> list[Answer]:
-        """One answer a line, in the order of the lines; of an empty line, an empty one."""
-        places = [i for i, line in enumerate(lines) if isinstance(line, Tensor) or str(line).strip()]
-        said = self._answers(model, [self.encode(lines[i], first + i) for i in places])
-        found = dict(zip(places, said, strict=True))
-        return [found.get(i, Answer("")) for i in range(len(lines))]
+        """One answer per input, in order; the answer to an empty line is empty."""
+        places = [i for i, one in enumerate(inputs) if isinstance(one, Tensor) or str(one).strip()]
+        answers = self._answers(model, [self.encode(inputs[i], first + i) for i in places])
+        found = dict(zip(places, answers, strict=True))
+        return [found.get(i, Answer("")) for i in range(len(inputs))]
+
+    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        """The answer and all attention maps of each input, in order; for an invalid input, its error."""
+        model.eval()
+        records = list[Record | WrongInput]()
+        for number, given in enumerate(inputs, 1):
+            try:
+                records.append(self._record(model, given, number))
+            except WrongInput as refusal:
+                records.append(refusal)
+        return records
+
+    def _record(self, model: nn.Module, given: Input, number: int) -> Record:
+        items = self.encode(given, number)
+        if len(items) > LONGEST_RECORD:
+            raise WrongInput(f"{len(items):,} tokens are too many for a record; allowed: {LONGEST_RECORD}")
+        tokens = self.tokens(given, items)
+        batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1))
+        found = capture(model, *self.arguments(batch.to(next(model.parameters()).device)))
+        if found.attentions[0].weights.shape[-1] == len(tokens) + 1:
+            tokens = ["[class]", *tokens]
+        outputs = found.output[0].float().cpu()
+        answer, choices = self.answer(outputs, len(items)), self.choices(outputs, len(items))
+        name = (self.answers.names or tuple(tokens)).__getitem__
+        by_item = choices.dim() == 2
+        maps, weights = attention_maps(found.attentions, place_in_encoder)
+        return Record(
+            given=as_text(given) if isinstance(given, str | Path) else self.reader.decode(items),
+            answer=answer.text,
+            probability=answer.probability,
+            sides={"source": tuple(tokens), "question": ("[question]",)},
+            maps=maps,
+            weights=weights,
+            candidates=() if by_item else most_likely(choices, name),
+            steps=tuple(most_likely(one, name) for one in choices) if by_item else (),
+            stepped="source" if by_item else "",
+        )
+
+    def tokens(self, given: Input, items: Tensor) -> list[str]:
+        """The text of each item of an input; unknown tokens of a line are marked."""
+        if not isinstance(given, str | Path):
+            return self.reader.item_names(items)
+        return [as_text(token) for token in self.reader.tokens(str(given))[: self._state.cut]]
 
     def _answers(self, model: nn.Module, encoded: list[Tensor]) -> list[Answer]:
         if not encoded:
             return []
-        rows = Ragged.of(encoded)
+        rows = Ragged.from_rows(encoded)
         device = next(model.parameters()).device
         model.eval()
         found: dict[int, Answer] = {}
@@ -155,19 +226,21 @@ class SequenceTask(ExamplesTask[SequenceData]):
                 found[row] = self.answer(output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]
 
-    def encode(self, line: str | Path | Tensor, number: int = 1) -> Tensor:
-        """-> (T) or (T, features)"""
-        if isinstance(line, Tensor):
-            return self._check(line, number)
+    def encode(self, given: Input, number: int = 1) -> Tensor:
+        """-> (T) | (T, features)"""
+        if isinstance(given, Tensor):
+            return self._check(given, number)
+        if isinstance(given, bytes):
+            raise WrongInput("this model reads text, not images")
         try:
-            row = self.reader.encode(str(line))[: self._state.cut]
+            row = self.reader.encode(str(given))[: self._state.cut]
         except WrongInput as refusal:
             raise WrongInput(f"input {number}: {refusal}") from None
         check_length(len(row), self._state.longest, number)
         return row
 
     def _check(self, row: Tensor, number: int) -> Tensor:
-        """A sequence as it is given to the model; anything else is refused."""
+        """The sequence in the type that the model takes; anything that is not a valid sequence is refused."""
         features, size = self.sizes.features, self.sizes.vocabulary
         if features:
             allowed, good = f"(T, {features}), of numbers", row.dim() == 2 and row.shape[1] == features
@@ -179,3 +252,18 @@ class SequenceTask(ExamplesTask[SequenceData]):
             raise wrong(f"input {number}", f"{row.dtype} of shape {tuple(row.shape)}", allowed)
         check_length(len(row), self._state.longest, number)
         return row.float() if features else row.long()
+
+
+class SequenceTaskConfig(TaskConfig):
+    """The settings of a task on sequences, whose data is a `SequenceData`."""
+
+    task: ClassVar[type[SequenceTask]]
+
+    def load(self, seed: int) -> tuple[SequenceTask, SequenceData]:
+        """Load the data set, and make the task from it."""
+        data = cast(Any, self.data).load(seed)
+        return self.task.of(data), data
+
+    def restore(self, state: str) -> SequenceTask:
+        """Make the task from its state, for prediction."""
+        return self.task.restored(state)

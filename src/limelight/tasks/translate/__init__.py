@@ -1,1 +1,1 @@
-"""Translation: a sequence in, another sequence out."""
+"""Translation: from one sequence to another."""

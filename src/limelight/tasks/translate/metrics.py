@@ -1,4 +1,4 @@
-"""How good translations are, on raw text."""
+"""Metrics of translations, on raw text."""
 
 import math
 from collections import Counter
@@ -9,15 +9,18 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from limelight.data.text.vocabulary import Words
-from limelight.tasks.task import Judgement
+from limelight.tasks.task import Judgement, single_spaced
 
 
 def judge_translations(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Judgement:
-    """BLEU (Papineni et al. 2002) and chrF (Popović 2015) by sacreBLEU (Post 2018), cased and not; exact
-    matches, white space aside; and the BLEU of courses. Each hypothesis has one reference or more."""
+    """BLEU, chrF, exact matches and `course_bleu`; each hypothesis has one or more references.
+
+    BLEU (Papineni et al. 2002), cased and lowercased, and chrF (Popović 2015) are computed by sacreBLEU
+    (Post 2018). Exact matches ignore the kind of white space.
+    """
     most = max(map(len, references))
-    # sacreBLEU wants the first references of all, then the second ones; None where there is no other,
-    # which its types do not know.
+    # sacreBLEU takes the first references of all sentences, then the second ones, with None where there is
+    # no other reference (which its type annotations do not allow).
     columns: Any = [[several[i] if i < len(several) else None for several in references] for i in range(most)]
     rules = {"bleu": BLEU(), "bleu_lowercase": BLEU(lowercase=True), "chrf": CHRF()}
     values = {name: rule.corpus_score(hypotheses, columns).score for name, rule in rules.items()}
@@ -36,24 +39,20 @@ def judge_translations(hypotheses: Sequence[str], references: Sequence[Sequence[
 
 
 def course_bleu(hypothesis: str, reference: str, longest: int = 2) -> float:
-    """exp(min(0, 1 - |r|/|h|)) · ∏ pₙ^(1/2ⁿ) for n up to `longest`, of one sentence in words: from 0 to 1.
+    """exp(min(0, 1 - |r|/|h|)) · ∏ pₙ^(1/2ⁿ) for n up to `longest`: the score of one sentence, 0 to 1.
 
-    This is how Dive into Deep Learning judges translations (Zhang et al. 2023, section 10.7). It is not
-    BLEU, and no published figure compares with it.
+    The metric of Dive into Deep Learning (Zhang et al. 2023, section 10.7). It is not BLEU and cannot be
+    compared with published figures.
     """
-    said, wanted = Words.split(hypothesis), Words.split(reference)
-    if not said:
+    words, reference_words = Words.split(hypothesis), Words.split(reference)
+    if not words:
         return 0.0
-    score = math.exp(min(0.0, 1 - len(wanted) / len(said)))
-    for n in range(1, min(longest, len(said)) + 1):
-        ours, theirs = _ngrams(said, n), _ngrams(wanted, n)
+    score = math.exp(min(0.0, 1 - len(reference_words) / len(words)))
+    for n in range(1, min(longest, len(words)) + 1):
+        ours, theirs = _ngrams(words, n), _ngrams(reference_words, n)
         score *= ((ours & theirs).total() / ours.total()) ** (0.5**n)
     return score
 
 
 def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[i:] for i in range(n)), strict=False))
-
-
-def single_spaced(text: str) -> str:
-    return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""How a sentence is written, token by token: the most likely one, the best of several beams, or by chance."""
+"""Generation token by token: greedy search, beam search and sampling."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from torch import Tensor
 
 from limelight.config import Config
 
-COLDEST = 0.001  # temperature: below it logits overflow, and nothing is left to chance anyway
-LEAVE = 0.25  # the share of a batch that has ended when it is moved out: moving costs as much as computing
+LOWEST_TEMPERATURE = 0.001  # lower temperatures overflow, and would be greedy anyway
+FINISHED_SHARE = 0.25  # share of finished sentences at which they are removed, because removal has a cost
 
 
-class Writer(Protocol):
-    """A model that writes: `start` reads the sources, `step` says what may follow the last tokens."""
+class Generator(Protocol):
+    """A model that generates: `start` encodes the sources, `step` gives the logits of the next tokens."""
 
-    longest: int | None  # tokens that it can read or write; None: any number
+    longest: int | None  # maximum number of tokens that it can read or generate; None: no limit
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> Any:
         """(B, S), (B) -> a state
 
-        Its `reorder(index, sources=...)` keeps the sentences that `index` names; without `sources`, each
-        row goes on with the source that it had.
+        Its `reorder(index, sources=...)` keeps the sentences that `index` selects; without `sources`, each
+        row keeps its source.
         """
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
@@ -31,24 +31,32 @@ class Writer(Protocol):
 
 
 class Search(Config):
-    """How to write. One beam takes the most likely token each time; a temperature draws instead."""
+    """How tokens are chosen. One beam is greedy search; a temperature above 0 samples instead."""
 
-    beam: int = Field(1, ge=1, le=1_000)
-    n_best: int = Field(1, ge=1, le=1_000)
-    length_penalty: float = Field(1.0, ge=0, le=10)  # beams go by log-probability / length^penalty
-    temperature: float = Field(0.0, ge=0)
-    top_k: int = Field(0, ge=0, le=1_000_000)  # draw only from the k most likely; 0: from all
-    top_p: float = Field(1.0, gt=0, le=1)  # draw only from the most likely that make up this share
-    seed: int = Field(1, ge=0, le=2**63 - 1)
+    beam: int = Field(1, ge=1, le=1_000, description="number of beams; 1 is greedy search")
+    n_best: int = Field(1, ge=1, le=1_000, description="number of answers per input")
+    length_penalty: float = Field(
+        1.0, ge=0, le=10, description="beams are ranked by log-probability / length^penalty"
+    )
+    temperature: float = Field(0.0, ge=0, description="temperature of sampling; 0 does not sample")
+    top_k: int = Field(
+        0, ge=0, le=1_000_000, description="sample from the k most likely tokens; 0 means all tokens"
+    )
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="sample from the most likely tokens that have this total probability"
+    )
+    seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of sampling")
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.temperature and self.beam > 1:
             raise ValueError(f"beam is {self.beam}; allowed with a temperature: 1")
         if not self.temperature and self.n_best > self.beam:
             raise ValueError(f"n_best is {self.n_best}; allowed: at most beam={self.beam}, or a temperature")
-        if 0 < self.temperature < COLDEST:
-            raise ValueError(f"temperature is {self.temperature}; allowed: 0, or at least {COLDEST}")
+        if 0 < self.temperature < LOWEST_TEMPERATURE:
+            raise ValueError(
+                f"temperature is {self.temperature}; allowed: 0, or at least {LOWEST_TEMPERATURE}"
+            )
         if self.beam == 1 and self.length_penalty != 1:
             raise ValueError(f"length_penalty is {self.length_penalty}; allowed with one beam: 1")
         if not self.temperature and (self.top_k or self.top_p < 1):
@@ -58,7 +66,7 @@ class Search(Config):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Tokens without marks, and the logarithm of their probability, the end mark's too."""
+    """Tokens without begin and end marks, and their log-probability including that of the end mark."""
 
     tokens: list[int]
     log_probability: float
@@ -66,7 +74,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Sources:
-    """(B, S), (B): what is to be translated, and how many tokens each may become, its end mark too."""
+    """(B, S), (B): source sentences, and the maximum length of each translation with its end mark."""
 
     tokens: Tensor
     lengths: Tensor | None
@@ -76,46 +84,52 @@ class Sources:
 
 
 @torch.inference_mode()
-def decode(model: Writer, sources: Sources, search: Search) -> list[list[Hypothesis]]:
-    """For each source the `n_best`, the best first."""
+def decode(model: Generator, sources: Sources, search: Search) -> list[list[Hypothesis]]:
+    """The `n_best` hypotheses of each source, the best first."""
     if search.beam > 1:
         found = beam_search(model, sources, search.beam, search.length_penalty)
         return [hypotheses[: search.n_best] for hypotheses in found]
     if not search.temperature:
-        return [[hypothesis] for hypothesis in write(model, sources, most_likely)]
-    draw = torch.Generator(sources.tokens.device).manual_seed(search.seed)
-    drawn = [
-        write(model, sources, lambda logits: by_chance(logits, search, draw)) for _ in range(search.n_best)
+        return [[hypothesis] for hypothesis in generate(model, sources, greedy)]
+    random = torch.Generator(sources.tokens.device).manual_seed(search.seed)
+    sampled = [
+        generate(model, sources, lambda logits: sample(logits, search, random)) for _ in range(search.n_best)
     ]
-    return [sorted(several, key=lambda h: -h.log_probability) for several in zip(*drawn, strict=True)]
+    return [sorted(several, key=lambda h: -h.log_probability) for several in zip(*sampled, strict=True)]
 
 
-def most_likely(logits: Tensor) -> Tensor:
-    """(B, V) -> (B)"""
+def greedy(logits: Tensor) -> Tensor:
+    """(B, V) -> (B)
+
+    The most likely tokens.
+    """
     return logits.argmax(-1)
 
 
-def by_chance(logits: Tensor, search: Search, draw: torch.Generator) -> Tensor:
-    """(B, V) -> (B)"""
+def sample(logits: Tensor, search: Search, random: torch.Generator) -> Tensor:
+    """(B, V) -> (B)
+
+    Random tokens, by temperature, top-k and top-p.
+    """
     logits = logits / search.temperature
     if search.top_k:
         least = logits.topk(min(search.top_k, logits.shape[-1])).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if search.top_p < 1:
         sorted_BV, order_BV = logits.softmax(-1).sort(-1, descending=True)
-        # What comes before a token makes up the share already: the token is not needed. The first always is.
+        # A token is left out if those before it already have the total probability; the first one never is.
         beyond_BV = sorted_BV.cumsum(-1) - sorted_BV >= search.top_p
         logits = logits.masked_fill(beyond_BV.gather(-1, order_BV.argsort(-1)), -torch.inf)
-    return torch.multinomial(logits.softmax(-1), 1, generator=draw).squeeze(-1)
+    return torch.multinomial(logits.softmax(-1), 1, generator=random).squeeze(-1)
 
 
-def write(model: Writer, sources: Sources, choose: Callable[[Tensor], Tensor]) -> list[Hypothesis]:
-    """One token after another, each chosen by its logits (B, V); sentences that ended leave the batch."""
+def generate(model: Generator, sources: Sources, choose: Callable[[Tensor], Tensor]) -> list[Hypothesis]:
+    """One token after another, chosen from logits (B, V); finished sentences are removed from the batch."""
     state = model.start(sources.tokens, sources.lengths, capacity=max(sources.limits))
     count = len(sources.limits)
-    rows = list(range(count))  # which sentence each row of the batch is
+    rows = list(range(count))  # the sentence in each row of the batch
     done = [False] * count
-    written: list[list[int]] = [[] for _ in rows]
+    generated: list[list[int]] = [[] for _ in rows]
     sums = [0.0] * count
     tokens = torch.full((count,), sources.begin, device=sources.tokens.device)
     while not all(done):
@@ -127,79 +141,84 @@ def write(model: Writer, sources: Sources, choose: Callable[[Tensor], Tensor]) -
                 continue
             sums[row] += log_probability
             if token != sources.end:
-                written[row].append(token)
-            done[row] = token == sources.end or len(written[row]) + 1 >= sources.limits[row]
+                generated[row].append(token)
+            done[row] = token == sources.end or len(generated[row]) + 1 >= sources.limits[row]
         left = [place for place, row in enumerate(rows) if not done[row]]
-        if left and len(left) <= (1 - LEAVE) * len(rows):
+        if left and len(left) <= (1 - FINISHED_SHARE) * len(rows):
             index = torch.tensor(left, device=tokens.device)
             state.reorder(index)
             tokens, rows = tokens.index_select(0, index), [rows[place] for place in left]
-    return [Hypothesis(*one) for one in zip(written, sums, strict=True)]
+    return [Hypothesis(*one) for one in zip(generated, sums, strict=True)]
 
 
 class Beams:
-    """The beams of one sentence: those that go on, and those that have ended."""
+    """The beams of one sentence: active, finished, and truncated at the maximum length."""
 
     def __init__(self, width: int, penalty: float, limit: int, end: int) -> None:
         self.width, self.penalty, self.limit, self.end = width, penalty, limit, end
-        self.going: list[Hypothesis] = [Hypothesis([], 0.0)]
-        self.ended: list[Hypothesis] = []
-        self.cut: list[Hypothesis] = []  # at the limit, before they ended
+        self.active: list[Hypothesis] = [Hypothesis([], 0.0)]
+        self.finished: list[Hypothesis] = []
+        self.truncated: list[Hypothesis] = []
 
     @property
     def done(self) -> bool:
-        return bool(self.cut) or len(self.ended) >= self.width
+        """Whether the search for this sentence is complete."""
+        return bool(self.truncated) or len(self.finished) >= self.width
 
     @property
     def best(self) -> list[Hypothesis]:
-        """What was cut comes last: it has not paid for an end mark."""
-        return (sorted(self.ended, key=self._loss) + sorted(self.cut, key=self._loss))[: self.width]
+        """The best hypotheses; truncated ones come last, because they have no end mark."""
+        return (sorted(self.finished, key=self._loss) + sorted(self.truncated, key=self._loss))[: self.width]
 
     def _loss(self, hypothesis: Hypothesis) -> float:
         return -hypothesis.log_probability / (len(hypothesis.tokens) + 1) ** self.penalty
 
     def advance(self, candidates: list[tuple[int, int, float]]) -> list[int]:
-        """Take the best of (beam, token, log-probability); -> the beams that the new ones come from."""
-        before, self.going, origins = self.going, [], []
+        """Extend the beams by the best candidates (beam, token, log-probability).
+
+        Returns the beam that each active one extends.
+        """
+        before, self.active, origins = self.active, [], []
         for rank, (beam, token, log_probability) in enumerate(candidates):
             if token == self.end:
                 if rank < self.width:
-                    self.ended.append(Hypothesis(before[beam].tokens, log_probability))
-            elif len(self.going) < self.width:
-                self.going.append(Hypothesis([*before[beam].tokens, token], log_probability))
+                    self.finished.append(Hypothesis(before[beam].tokens, log_probability))
+            elif len(self.active) < self.width:
+                self.active.append(Hypothesis([*before[beam].tokens, token], log_probability))
                 origins.append(beam)
-        if len(self.going[0].tokens) + 1 >= self.limit:
-            self.cut = self.going
+        if len(self.active[0].tokens) + 1 >= self.limit:
+            self.truncated = self.active
         return origins
 
 
-def beam_search(model: Writer, sources: Sources, width: int, penalty: float) -> list[list[Hypothesis]]:
-    """The best `width` beams go on at every step; a sentence is done when as many have ended."""
+def beam_search(model: Generator, sources: Sources, width: int, penalty: float) -> list[list[Hypothesis]]:
+    """Each step keeps the best `width` beams; a sentence is done when as many have finished."""
     device = sources.tokens.device
     state = model.start(sources.tokens, sources.lengths, capacity=max(sources.limits))
     every = [Beams(width, penalty, limit, sources.end) for limit in sources.limits]
-    going, tokens = every, torch.full((len(every),), sources.begin, device=device)
-    sums_BK = torch.zeros(len(every), 1, device=device)
-    while going:
-        likely_BKV = model.step(tokens, state).log_softmax(-1).unflatten(0, (len(going), -1))
-        total_BKV = likely_BKV + sums_BK.unsqueeze(-1)
-        # Twice as many candidates: even if every beam might end, as many go on.
-        best = total_BKV.flatten(1).topk(min(2 * width, total_BKV[0].numel()))
-        size, rows = total_BKV.shape[-1], total_BKV.shape[1]
+    active, tokens = every, torch.full((len(every),), sources.begin, device=device)
+    sums_Bb = torch.zeros(len(every), 1, device=device)
+    while active:
+        log_probability_BbV = model.step(tokens, state).log_softmax(-1).unflatten(0, (len(active), -1))
+        total_BbV = log_probability_BbV + sums_Bb.unsqueeze(-1)
+        # Twice as many candidates, so that `width` beams stay active even if each of them can end.
+        best = total_BbV.flatten(1).topk(min(2 * width, total_BbV[0].numel()))
+        size, rows = total_BbV.shape[-1], total_BbV.shape[1]
         origins: list[int] = []
         for place, (beams, places, values) in enumerate(
-            zip(going, best.indices.tolist(), best.values.tolist(), strict=True)
+            zip(active, best.indices.tolist(), best.values.tolist(), strict=True)
         ):
             candidates = [(at // size, at % size, value) for at, value in zip(places, values, strict=True)]
-            came_from = beams.advance(candidates)
+            extended = beams.advance(candidates)
             if not beams.done:
-                origins += [place * rows + beam for beam in came_from]
-        before, going = len(going), [beams for beams in going if not beams.done]
-        if going:
-            same = len(going) == before and len(origins) == len(tokens)  # as many beams of the same sentences
+                origins += [place * rows + beam for beam in extended]
+        before, active = len(active), [beams for beams in active if not beams.done]
+        if active:
+            # Whether the rows are the same number of beams of the same sentences.
+            same = len(active) == before and len(origins) == len(tokens)
             state.reorder(torch.tensor(origins, device=device), sources=not same)
-            tokens = torch.tensor([h.tokens[-1] for beams in going for h in beams.going], device=device)
-            sums_BK = torch.tensor(
-                [[h.log_probability for h in beams.going] for beams in going], device=device
+            tokens = torch.tensor([h.tokens[-1] for beams in active for h in beams.active], device=device)
+            sums_Bb = torch.tensor(
+                [[h.log_probability for h in beams.active] for beams in active], device=device
             )
     return [beams.best for beams in every]

@@ -1,0 +1,41 @@
+"""Figures of an image classifier: examples, confusion matrix, positions."""
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from limelight.data.images.image_data import Images
+from limelight.models.vit import ViT
+from limelight.view.plots.images import draw_confusion, draw_image_grid, draw_position_similarity
+
+SHOWN = 16  # correctly classified images, and as many wrongly classified ones
+
+
+def draw_figures(
+    model: ViT, images: Images, predicted: Tensor, names: Sequence[str], title: str
+) -> dict[str, Figure]:
+    """The figures of images and their predicted classes (N), by file name."""
+    right_N = predicted == images.labels
+    shown = torch.cat([(right_N == good).nonzero().flatten()[:SHOWN] for good in (True, False)])
+    pairs = zip(images.labels[shown].tolist(), predicted[shown].tolist(), strict=True)
+    captions = [_caption(names[truth], names[answer]) for truth, answer in pairs]
+    classes = len(names)
+    counts_LL = (
+        (images.labels * classes + predicted).bincount(minlength=classes**2).unflatten(0, (classes, -1))
+    )
+    positions = model.positions
+    return {
+        "examples": draw_image_grid(
+            images.pixels[shown], captions, right_N[shown].tolist(), title=f"{title}: right and wrong"
+        ),
+        "confusion": draw_confusion(counts_LL, names, title=title),
+        "positions": draw_position_similarity(
+            positions.vectors(*positions.grid), *positions.grid, title=f"{title}: positions"
+        ),
+    }
+
+
+def _caption(truth: str, predicted: str) -> str:
+    return truth if truth == predicted else f"{truth},\npredicted {predicted}"

@@ -1,0 +1,65 @@
+"""The attention record of a translation."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from limelight.data.text.translation_data import Language
+from limelight.tasks.translate.search import Hypothesis
+from limelight.view.capture import Attention, capture
+from limelight.view.record import Candidate, Record, attention_maps, most_likely
+
+
+def record_translation(
+    model: nn.Module,
+    source: Tensor,
+    tokens: Sequence[str],
+    source_language: Language,
+    language: Language,
+    beams: Sequence[Hypothesis],
+) -> Record:
+    """(S) -> the attention with which the model generates the best of the beams
+
+    `tokens` are the texts of the source's tokens.
+    """
+    texts = [language.decode(torch.tensor(beam.tokens, dtype=torch.long)) for beam in beams]
+    candidates = tuple(
+        Candidate(text=text, probability=math.exp(beam.log_probability))
+        for text, beam in zip(texts, beams, strict=True)
+    )
+    target = torch.tensor([*beams[0].tokens, language.end])
+    generated = torch.tensor([language.begin, *beams[0].tokens])
+    device = next(model.parameters()).device
+    found = capture(model, *(row.unsqueeze(0).to(device) for row in (source, generated)))
+    maps, weights = attention_maps(found.attentions, place_of(model))
+    return Record(
+        given=source_language.decode(source),
+        answer=texts[0],
+        probability=candidates[0].probability,
+        sides={
+            "source": tuple(tokens),
+            "target": tuple(language.item_names(target)),
+            "written": tuple(language.item_names(generated)),
+        },
+        maps=maps,
+        weights=weights,
+        candidates=candidates,
+        steps=tuple(most_likely(one, language.name) for one in found.output.float().softmax(-1).cpu()),
+        stepped="target",
+    )
+
+
+def place_of(model: nn.Module) -> Callable[[Attention], tuple[str, str, str]]:
+    """The part and the sides of each attention of an encoder-decoder."""
+    in_decoder = {f"decoder.{name}" for name, _ in model.get_submodule("decoder").named_modules()}
+
+    def place(attention: Attention) -> tuple[str, str, str]:
+        if attention.role == "cross":
+            return "decoder to encoder", "target", "source"
+        if attention.name in in_decoder:
+            return "decoder", "target", "written"
+        return "encoder", "source", "source"
+
+    return place
