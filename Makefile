@@ -1,25 +1,33 @@
-# Everything runs in .venv, made on first use with the versions of constraints.txt.
+# Everything runs in .venv, which is created on first use with the versions of constraints.txt.
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test torture lint format pictures bench clean
+.PHONY: help demo test quick coverage torture lint format pictures bench clean
 .DEFAULT_GOAL := help
 
-help:  ## what there is to make
+help:  ## list all targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
 
-demo: .venv/installed  ## train a Transformer to reverse sequences, and see how it does it
+demo: .venv/installed  ## train a Transformer to reverse sequences, and draw its attention
 	@rm -rf runs/demo
 	@$(BIN)/limelight train reverse --out runs/demo
 
-# One thread a worker: with more, the workers fight over the cores.
+# One thread per worker: with more, the workers compete for the cores.
 test: .venv/installed-dev  ## run all tests
 	@echo "test: all tests, on all cores"
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture"
 
-torture: .venv/installed-dev  ## try the promises of reliability in full: 200 kills, 10,000 broken files
+quick: .venv/installed-dev  ## run the tests that neither train nor start a process, in less than a minute
+	@echo "quick: skips tests that train, start a process or open a browser"
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --quick
+
+coverage: .venv/installed-dev  ## run all tests, and show the covered lines of each file
+	@echo "coverage: all tests, more slowly; code in child processes is not counted"
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture" --cov --cov-report=term
+
+torture: .venv/installed-dev  ## test the promises of reliability in full: 200 kills, 10,000 broken files
 	@echo "torture: takes about ten minutes"
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m torture
 
@@ -33,37 +41,37 @@ format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-pictures: .venv/installed-dev  ## make the pictures of the README: real runs in a real browser
+pictures: .venv/installed-dev  ## create the pictures of the README with real runs in a real browser
 	@$(BIN)/python docs/pictures.py
 
-bench: .venv-bench/installed  ## measure this library and its peers side by side
-	@echo "bench: contenders take turns in one process; run nothing else meanwhile"
+bench: .venv-bench/installed  ## measure this library and other libraries side by side
+	@echo "bench: the libraries take turns in one process; run nothing else at the same time"
 	@.venv-bench/bin/python -m bench $(BENCH)
 
-clean:  ## remove the environments and the demo's run
+clean:  ## remove the environments and the run of the demo
 	rm -rf .venv .venv-bench runs/demo dist
 
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "limelight needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
-	  echo "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "install: making .venv"
+	  echo "Choose a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "install: creating .venv"
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
 .venv/installed: .venv/made pyproject.toml constraints.txt
-	@echo "install: limelight and what it runs on (torch takes a minute)"
+	@echo "install: limelight and its dependencies (torch takes a minute)"
 	@$(BIN)/$(INSTALL) -e .
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	@echo "install: what the tests run on"
+	@echo "install: dependencies of the tests"
 	@$(BIN)/$(INSTALL) -e '.[dev]'
 	@touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt bench/peers.txt
-	@echo "install: limelight and its peers into .venv-bench"
+	@echo "install: limelight and the other libraries into .venv-bench"
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/$(INSTALL) -e . -r bench/peers.txt
-	@.venv-bench/bin/$(INSTALL) --no-deps joeynmt==2.3.0  # it asks for an old protobuf, and does not need it
+	@.venv-bench/bin/$(INSTALL) --no-deps joeynmt==2.3.0  # it requires an old protobuf, but works without
 	@touch $@

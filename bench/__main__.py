@@ -1,16 +1,16 @@
-"""This library and its peers, side by side: python -m bench multihead --threads 1"""
+"""Benchmarks of this library and others side by side: python -m bench multihead --threads 1"""
 
 import argparse
 import importlib
 import os
 
 WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy")
-LONG = ("cifar10",)  # only when named: it takes forty minutes
+LONG = ("cifar10",)  # runs only if it is named: it takes forty minutes
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-parser.add_argument("workload", nargs="?", choices=WORKLOADS + LONG, help="all but the long one unless named")
-parser.add_argument("--seconds", type=float, default=10.0, help="for each line of a table (default 10)")
-parser.add_argument("--threads", type=int, help="of torch (default: one a core)")
+parser.add_argument("workload", nargs="?", choices=WORKLOADS + LONG, help="default: all but cifar10")
+parser.add_argument("--seconds", type=float, default=10.0, help="per row of a table (default 10)")
+parser.add_argument("--threads", type=int, help="threads of torch (default: one per core)")
 options = parser.parse_args()
 
 if options.threads:
@@ -20,7 +20,7 @@ if options.threads:
 try:
     importlib.import_module("torchvision")
 except RuntimeError:
-    # Built for a GPU's torch, it has no operators here. Nobody calls them, but they must have names.
+    # A build for GPUs lacks its operators here. They are never called, but must be registered.
     import torch
 
     for name in ("nms", "qnms"):

@@ -1,9 +1,9 @@
 """A translation Transformer as a textbook builds it: padded batches, explicit attention, post-norm.
 
-The architecture is that of Dive into Deep Learning, chapter 11 (Zhang et al. 2023), in our words: lengths are
-repeated for every head and every query, a masked softmax over all scores, projections without biases, no
-dropout between the feed-forward layers. Linear layers are told their input width, which the book leaves open
-until the first call; it costs nothing afterwards. The book's package holds no decoder: it stays in the text.
+Our own implementation of the architecture of Dive into Deep Learning, chapter 11 (Zhang et al. 2023): lengths
+are repeated for every head and every query, a masked softmax over all scores, projections without biases, no
+dropout between the feed-forward layers. Linear layers have a fixed input width; the book's are lazy until the
+first call, which makes no difference afterwards. The package of the book contains no decoder, only its text.
 """
 
 import math
@@ -11,22 +11,22 @@ import math
 import torch
 from torch import Tensor, nn
 
-MASKED = -1e6  # what stands for a score that does not count
+MASKED = -1e6  # the score of a masked key
 
 
 def masked_softmax(scores: Tensor, lengths: Tensor | None) -> Tensor:
-    """(n, T, S), (n) or (n, T) -> (n, T, S): keys from a length on get no weight."""
+    """(n, T, S), (n) or (n, T) -> (n, T, S): keys beyond the length get no weight."""
     if lengths is None:
         return scores.softmax(-1)
     if lengths.dim() == 1:
         lengths = lengths.repeat_interleave(scores.shape[1])
     rows = scores.reshape(-1, scores.shape[-1])
-    hidden = torch.arange(rows.shape[1]) >= lengths.reshape(-1, 1)
-    return rows.masked_fill(hidden, MASKED).view_as(scores).softmax(-1)
+    masked = torch.arange(rows.shape[1]) >= lengths.reshape(-1, 1)
+    return rows.masked_fill(masked, MASKED).view_as(scores).softmax(-1)
 
 
 class MultiHeadAttention(nn.Module):
-    """All heads of a batch in one axis, n = B·H."""
+    """Multi-head attention with all heads of a batch in one axis, n = B·H."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -92,25 +92,25 @@ class DecoderBlock(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor | None) -> Tensor:
         batch, steps, _ = x.shape
-        seen = torch.arange(1, steps + 1).repeat(batch, 1)  # position t may attend to the first t
-        x = self.self_residual(x, self.self_attention(x, x, seen))
+        visible = torch.arange(1, steps + 1).repeat(batch, 1)  # position t may attend to the first t
+        x = self.self_residual(x, self.self_attention(x, x, visible))
         x = self.cross_residual(x, self.cross_attention(x, memory, lengths))
         return self.feedforward_residual(x, self.feedforward(x))
 
 
 class Embedding(nn.Module):
-    """Tokens × √D, plus waves, then dropout."""
+    """Token embeddings × √D plus sinusoidal positions, then dropout."""
 
     def __init__(self, vocabulary: int, width: int, dropout: float, longest: int = 1000) -> None:
         super().__init__()
         self.tokens, self.dropout = nn.Embedding(vocabulary, width), nn.Dropout(dropout)
         even = torch.arange(0, width, 2, dtype=torch.float32)
         angle = torch.arange(longest, dtype=torch.float32).unsqueeze(1) / torch.pow(10000, even / width)
-        self.waves = torch.stack((angle.sin(), angle.cos()), -1).flatten(1).unsqueeze(0)
+        self.sinusoids = torch.stack((angle.sin(), angle.cos()), -1).flatten(1).unsqueeze(0)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim)
-        return self.dropout(x + self.waves[:, : x.shape[1]])
+        return self.dropout(x + self.sinusoids[:, : x.shape[1]])
 
 
 class Book(nn.Module):

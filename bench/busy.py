@@ -1,4 +1,4 @@
-"""What a program beside it costs: training and inference with one core taken, against a quiet machine."""
+"""Training and inference while another program uses one core, compared with an idle machine."""
 
 import json
 import statistics
@@ -23,6 +23,7 @@ MODEL = ViTConfig(width=192, depth=6, heads=6, hidden=768, patch=4)
 
 @contextmanager
 def one_busy_core() -> Iterator[None]:
+    """Context in which another process uses one core."""
     load = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -32,7 +33,7 @@ def one_busy_core() -> Iterator[None]:
 
 
 def train(recipe: str) -> float:
-    """Seconds of training, as the real command reports them."""
+    """Seconds of training, as reported by the command."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,
@@ -61,21 +62,21 @@ def infer(batch: int) -> Callable[[], float]:
 
 
 def main(seconds: float) -> None:
-    print(f"\nbusy: one core taken by another program; {machine()}\n")
-    print(row("", "quiet, s", "busy, s", "busy over quiet: median (least, most)"))
+    print(f"\nbusy: another program uses one core; {machine()}\n")
+    print(row("", "idle, s", "busy, s", "busy / idle: median (minimum, maximum)"))
     print(row("---", "---", "---", "---"))
     workloads: dict[str, Callable[[], float]] = {
         f"train {name}": lambda name=name: train(name) for name in RUNS
     }
     workloads |= {f"ViT inference, batch {size}": infer(size) for size in (1, 64)}
     for name, measure in workloads.items():
-        quiet, busy = list[float](), list[float]()
+        idle, busy = list[float](), list[float]()
         for _ in range(ROUNDS):
-            quiet.append(measure())
+            idle.append(measure())
             with one_busy_core():
                 busy.append(measure())
-        ratios = sorted(b / q for q, b in zip(quiet, busy, strict=True))
+        ratios = sorted(b / q for q, b in zip(idle, busy, strict=True))
         spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}, {ratios[-1]:.2f})"
         print(
-            row(name, f"{statistics.median(quiet):.3g}", f"{statistics.median(busy):.3g}", spread), flush=True
+            row(name, f"{statistics.median(idle):.3g}", f"{statistics.median(busy):.3g}", spread), flush=True
         )

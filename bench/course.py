@@ -1,4 +1,4 @@
-"""Reversal as courses teach it: items one by one from a Dataset, explicit attention, post-norm.
+"""Reversal as in a course: single items from a Dataset, explicit attention, post-norm.
 
 The sizes, the optimiser and its settings are those of the UvA deep learning course, tutorial 6 (Lippe 2022):
 one layer, one head, width 32, feed-forward 64, one-hot symbols, Adam at 5e-4 with 50 steps of warm-up and a
@@ -49,7 +49,7 @@ class Predictor(nn.Module):
         super().__init__()
         position, even = torch.arange(LENGTH).unsqueeze(1), torch.arange(0, WIDTH, 2)
         angle = position * torch.exp(even * (-math.log(10000.0) / WIDTH))
-        self.register_buffer("waves", torch.stack((angle.sin(), angle.cos()), -1).flatten(1))
+        self.register_buffer("sinusoids", torch.stack((angle.sin(), angle.cos()), -1).flatten(1))
         self.input = nn.Sequential(nn.Dropout(0.0), nn.Linear(SYMBOLS, WIDTH))
         self.attention = Attention()
         self.feedforward = nn.Sequential(
@@ -66,7 +66,7 @@ class Predictor(nn.Module):
         )
 
     def forward(self, symbols: Tensor) -> Tensor:
-        x = self.input(F.one_hot(symbols, SYMBOLS).float()) + self.waves
+        x = self.input(F.one_hot(symbols, SYMBOLS).float()) + self.sinusoids
         x = self.norms[0](x + self.dropout(self.attention(x)))
         x = self.norms[1](x + self.dropout(self.feedforward(x)))
         return self.output(x)

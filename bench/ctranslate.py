@@ -1,4 +1,4 @@
-"""Our Transformer as a model of CTranslate2: post-norm, waves, one matrix for all tokens."""
+"""Our Transformer converted to CTranslate2: post-norm, sinusoidal positions, one shared embedding matrix."""
 
 from pathlib import Path
 
@@ -21,12 +21,12 @@ def word(token: int) -> str:
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """A copy: to quantise, CTranslate2 changes what it was given."""
+    """A copy, because quantisation in CTranslate2 changes its input."""
     return tensor.detach().clone().numpy()
 
 
 def _linear(spec: LinearSpec, *layers: nn.Linear) -> None:
-    """Several that read the same become one."""
+    """Several layers with the same input become one."""
     spec.weight = _array(torch.cat([layer.weight for layer in layers]))
     if layers[0].bias is not None:
         spec.bias = _array(torch.cat([layer.bias for layer in layers]))
@@ -40,8 +40,8 @@ def _stack(spec: LayerSpec, blocks: nn.ModuleList, embedding: nn.Embedding, posi
     spec.scale_embeddings = True  # by √D
     tokens = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     tokens.weight = _array(embedding.weight)
-    # Left out, its own would have all sines before all cosines.
-    spec.position_encodings.encodings = _array(positions.waves)
+    # The default of CTranslate2 has all sines before all cosines.
+    spec.position_encodings.encodings = _array(positions.table)
     for layer, block in zip(spec.layer, blocks, strict=True):
         own = block.self_attention
         _linear(layer.self_attention.linear[0], own.query, own.key, own.value)
@@ -59,8 +59,8 @@ def _stack(spec: LayerSpec, blocks: nn.ModuleList, embedding: nn.Embedding, posi
 
 
 def _seven_bits(layer: LayerSpec, name: str, value: object) -> None:
-    """Halve the weights of eight bits. Where a CPU has no VNNI, oneDNN adds two products in sixteen bits and
-    cuts off what is too large: log-probabilities were off by 0.6 and more, by less than 0.1 with seven."""
+    """Halve the int8 weights. Without VNNI, oneDNN adds two products in sixteen bits, which saturates: errors
+    of log-probabilities were 0.6 and more, and less than 0.1 with seven bits."""
     if name.endswith("weight") and isinstance(value, Variable) and value.dtype == "int8":
         layer.weight = NumpyVariable(np.rint(value.numpy() / 2).astype(np.int8))
         layer.weight_scale = NumpyVariable(layer.weight_scale.numpy() / np.float32(2))
@@ -69,7 +69,7 @@ def _seven_bits(layer: LayerSpec, name: str, value: object) -> None:
 def translator(
     config: TransformerConfig, ours: Transformer, folder: Path, numbers: str
 ) -> ctranslate2.Translator:
-    """`numbers` is "float32" or "int8"; with as many threads as torch has."""
+    """`numbers` is "float32" or "int8". It uses as many threads as torch."""
     depths = (config.encoder_depth, config.decoder_depth)
     spec = TransformerSpec.from_config(depths, config.heads, pre_norm=False, activation=Activation.RELU)
     _stack(spec.encoder, ours.encoder.blocks, ours.source_embedding, ours.source_positions)

@@ -1,7 +1,7 @@
-"""Writing translations (W4): sentences a second, greedily and with four beams, one at a time and 64 together.
+"""Generating translations: sentences per second, greedy and with four beams, in batches of 1 and 64.
 
-All contenders have the same weights and write exactly twenty tokens a sentence: the weights themselves forbid
-the end mark, so that nobody pays for forbidding it. What they write is compared before they may run.
+All contenders have the same weights and generate exactly twenty tokens per sentence: the weights make the end
+mark impossible, so that no contender needs time to forbid it. The generated tokens are compared first.
 """
 
 import statistics
@@ -23,35 +23,35 @@ from bench.rounds import Contender, machine, ratio, row, take_turns
 from limelight.data.ragged import Ragged
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
-from limelight.tasks.translate.search import Search, Sources, Writer, decode
+from limelight.tasks.translate.search import Generator, Search, Sources, decode
 
 CONFIG = TransformerConfig(width=256, hidden=1024, heads=8, encoder_depth=3, decoder_depth=3, tied="all")
 VOCABULARY, NEW = 8000, 20
 WAYS = {"greedy": 1, "beam 4": 4}
-COMPARED, ALONE = 50, 20  # sentences that are compared, together and one at a time
-TURN = 4  # sentences of a turn, where they are written one at a time
+COMPARED, ALONE = 50, 20  # sentences that are compared, in one batch and one at a time
+TURN = 4  # sentences per turn with batch 1
 UNCACHED, INT8 = "uncached", "CTranslate2 int8"
 
 Write = Callable[[], list[list[int]]]
-Prepare = Callable[[list[Tensor], int], Write]  # sources and how many beams
+Prepare = Callable[[list[Tensor], int], Write]  # sources and the number of beams
 
 
 @torch.no_grad()
 def model() -> Transformer:
-    """Weights that write many different tokens, though nobody trained them, and never the end mark."""
+    """Untrained weights that generate many different tokens, and never the end mark."""
     sizes = Sizes(outputs=VOCABULARY, vocabulary=VOCABULARY, longest=64, shared=True)
     ours = CONFIG.build(sizes).eval()
     for name, parameter in ours.named_parameters():
         if parameter.dim() == 1:
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
         elif name.startswith("decoder") and "feedforward" in name:
-            parameter.mul_(4)  # else a token is followed by itself
-    memory, _ = ours.read(torch.randint(VOCABULARY, (64, 14)))
+            parameter.mul_(4)  # otherwise each token is followed by itself
+    memory, _ = ours.encode(torch.randint(VOCABULARY, (64, 14)))
     target_BTD = ours.target_embedding(torch.randint(VOCABULARY, (64, NEW))) * ours.scale
     last = ours.decoder.blocks[-1].feedforward_residual.norm
-    # What all outputs have in common goes: else every sentence is the same.
+    # Subtract the mean of all outputs: otherwise all sentences are the same.
     last.bias.sub_(ours.decoder(ours.target_positions(target_BTD), memory).mean((0, 1)))
-    # The first column is the same number in every output, and only the end mark has it.
+    # The first column is the same number in every output, and only the end mark has a weight for it.
     last.weight[0], last.bias[0] = 0, 2
     ours.target_embedding.weight[:, 0] = 0
     ours.target_embedding.weight[END, 0] = -1e4
@@ -59,7 +59,7 @@ def model() -> Transformer:
 
 
 class Uncached:
-    """A writer that computes everything again for each token: what the others must agree with."""
+    """The reference: generates without a cache, and computes everything again for each token."""
 
     longest = None
 
@@ -90,14 +90,14 @@ class Uncached:
 
 
 def padded(rows: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-    return Ragged.of(rows).pad(torch.arange(len(rows)), PAD)
+    return Ragged.from_rows(rows).pad(torch.arange(len(rows)), PAD)
 
 
-def ours(writer: Writer) -> Prepare:
+def ours(generator: Generator) -> Prepare:
     def prepare(rows: list[Tensor], beam: int) -> Write:
         sources = Sources(*padded(rows), [NEW + 1] * len(rows), BEGIN, END)
         search = Search(beam=beam)
-        return lambda: [found[0].tokens for found in decode(writer, sources, search)]
+        return lambda: [found[0].tokens for found in decode(generator, sources, search)]
 
     return prepare
 
@@ -134,7 +134,7 @@ def ctranslate(theirs: ctranslate2.Translator) -> Prepare:
 def contenders(folder: Path) -> dict[str, Prepare]:
     mine = model()
     return {
-        "limelight": ours(mine.writer()),
+        "limelight": ours(mine.generator()),
         UNCACHED: ours(Uncached(mine)),
         "Hugging Face generate": hugging_face(marian(CONFIG, mine).eval()),
         "CTranslate2 float32": ctranslate(translator(CONFIG, mine, folder / "float32", "float32")),
@@ -143,19 +143,19 @@ def contenders(folder: Path) -> dict[str, Prepare]:
 
 
 def agreement(prepare: Prepare, rows: list[Tensor], beam: int, reference: list[list[int]]) -> list[str]:
-    """How many sentences are written as in the reference, together and alone."""
+    """How many sentences equal the reference, in one batch and one at a time."""
     together = prepare(rows, beam)()
     alone = [prepare([one], beam)()[0] for one in rows[:ALONE]]
     if any(len(tokens) != NEW for tokens in together + alone):
-        raise RuntimeError("an end mark was written")
+        raise RuntimeError("an end mark was generated")
     same = [sum(map(eq, found, reference)) for found in (together, alone)]
     return [f"{same[0]}/{len(together)}", f"{same[1]}/{len(alone)}"]
 
 
 def check(prepares: dict[str, Prepare], rows: list[Tensor]) -> None:
-    """Nobody runs who greedily writes other tokens than the reference; eight bits may. With beams only ours
-    must agree: of what counts as the best, each has its own idea."""
-    titles = ("as the uncached", *(f"{way}, {how}" for way in WAYS for how in ("together", "alone")))
+    """All but int8 must generate the tokens of the reference with greedy search. With beams only ours must,
+    because the libraries score hypotheses differently."""
+    titles = ("equal to the reference", *(f"{way}, {how}" for way in WAYS for how in ("batch", "alone")))
     print(row(*titles), row(*["---"] * len(titles)), sep="\n")
     reference = {beam: prepares[UNCACHED](rows, beam)() for beam in WAYS.values()}
     for name, prepare in prepares.items():
@@ -165,7 +165,7 @@ def check(prepares: dict[str, Prepare], rows: list[Tensor]) -> None:
         print(row(name, *chain(*cells)), flush=True)
         bound = cells if name == "limelight" else [] if name == INT8 else cells[:1]
         if any(len(set(cell.split("/"))) > 1 for cell in chain(*bound)):
-            raise RuntimeError(f"{name} writes other tokens than the uncached reference")
+            raise RuntimeError(f"{name} generates other tokens than the uncached reference")
 
 
 def turns(prepares: dict[str, Prepare], rows: list[Tensor], beam: int, batch: int) -> dict[str, Contender]:
@@ -175,13 +175,13 @@ def turns(prepares: dict[str, Prepare], rows: list[Tensor], beam: int, batch: in
         writes = [prepare(piece, beam) for piece in pieces]
         return lambda: [write() for write in writes]
 
-    # The uncached takes too long at more than one sentence.
+    # Without a cache, more than one sentence takes too long.
     return {name: turn(prepare) for name, prepare in prepares.items() if batch == 1 or name != UNCACHED}
 
 
 def main(seconds: float) -> None:
     torch.manual_seed(1)
-    print(f"\n## Writing translations of {NEW} tokens\n\n{machine()}\n")
+    print(f"\n## Generating translations of {NEW} tokens\n\n{machine()}\n")
     lengths = (14 + 3 * torch.randn(64)).round().clamp(5, 25).long()
     rows = [torch.randint(END + 1, VOCABULARY, (length,)) for length in lengths.tolist()]
     with tempfile.TemporaryDirectory() as folder:
@@ -195,4 +195,4 @@ def main(seconds: float) -> None:
             mine = times.pop("limelight")
             speed = f"{(TURN if batch == 1 else batch) / statistics.median(mine):.1f}"
             ratios = [ratio(times[name], mine) if name in times else "–" for name in names]
-            print(row(f"{way}, {batch} together", speed, len(mine), *ratios), flush=True)
+            print(row(f"{way}, batch {batch}", speed, len(mine), *ratios), flush=True)

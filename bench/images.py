@@ -1,9 +1,9 @@
-"""A Vision Transformer on CIFAR-10's sizes (W5): images a second in training and in inference; augmentation.
+"""A Vision Transformer for CIFAR-10: images per second in training and inference; augmentation.
 
-A training step is forward, loss, backward and AdamW, for the others torch's fused one; nobody drops anything.
-Ours computes of its last block only what the class token needs. Where weights can be the same, outputs must
-be, too. Inference runs in a process as one finds it. For training the C library is told to keep freed memory,
-as `limelight train` tells it: all of them gain by that.
+A training step is forward, loss, backward and AdamW (torch's fused AdamW for the others), without dropout.
+Ours computes its last block only for the class token. Models with the same weights must have the same
+outputs. Inference uses the default memory allocator. For training, the C library keeps freed memory, as in
+`limelight train`; all models are faster with it.
 """
 
 import statistics
@@ -19,7 +19,7 @@ from limelight.training.memory import keep_memory
 from limelight.training.optimise import Optimiser
 
 BATCH, RATE, DECAY = 128, 1e-4, 0.01
-OTHER = "vit-pytorch"  # the same sizes, not the same function
+OTHER = "vit-pytorch"  # the same sizes, but another architecture
 
 
 def training_step(model: nn.Module, images: Tensor, labels: Tensor, *, ours: bool) -> Contender:
@@ -30,17 +30,14 @@ def training_step(model: nn.Module, images: Tensor, labels: Tensor, *, ours: boo
     )
 
     def step() -> None:
-        if isinstance(optimiser, Optimiser):
-            optimiser.clear()
-        else:
-            optimiser.zero_grad()
+        optimiser.zero_grad()
         F.cross_entropy(model(images), labels).backward()
         optimiser.step(RATE) if isinstance(optimiser, Optimiser) else optimiser.step()
 
     return step
 
 
-def answering(model: nn.Module, images: Tensor) -> Contender:
+def inference(model: nn.Module, images: Tensor) -> Contender:
     @torch.inference_mode()
     def run() -> Tensor:
         return model(images)
@@ -49,26 +46,26 @@ def answering(model: nn.Module, images: Tensor) -> Contender:
 
 
 def bare_products(*, training: bool) -> Contender:
-    """The matrix products that cannot be done without, the last block's for the class token: the limit."""
+    """Only the necessary matrix products (in the last block, for the class token): a lower bound."""
     tokens = (32 // CONFIG.patch) ** 2 + 1
     width, hidden, heads = CONFIG.width, CONFIG.hidden, CONFIG.heads
     products: list[tuple[Tensor, Tensor]] = []
 
     def add(rows: int, inner: int, columns: int, batch: int = 1) -> None:
         sides = [(rows, inner, columns)]
-        if training:  # by input, by weight
+        if training:  # gradients of input and weight
             sides += [(rows, columns, inner), (inner, rows, columns)]
         for one, two, three in sides:
             products.append((torch.randn(batch, one, two), torch.randn(batch, two, three)))
 
     add(BATCH * (tokens - 1), 3 * CONFIG.patch**2, width)
     for number in range(CONFIG.depth):
-        asking = 1 if number == CONFIG.depth - 1 else tokens
+        queries = 1 if number == CONFIG.depth - 1 else tokens
         add(BATCH * tokens, width, 2 * width)  # keys and values
         for inner, columns in ((width, width), (width, width), (width, hidden), (hidden, width)):
-            add(BATCH * asking, inner, columns)
-        add(asking, width // heads, tokens, BATCH * heads)
-        add(asking, tokens, width // heads, BATCH * heads)
+            add(BATCH * queries, inner, columns)
+        add(queries, width // heads, tokens, BATCH * heads)
+        add(queries, tokens, width // heads, BATCH * heads)
 
     @torch.no_grad()
     def run() -> None:
@@ -81,7 +78,7 @@ def bare_products(*, training: bool) -> Contender:
 def speed(name: str, runs: dict[str, Contender], seconds: float) -> None:
     times = take_turns(runs, 6 * seconds)
     ours = times.pop("limelight")
-    print(row(name, "images/s", "their time over ours"), row(*["---"] * 3), sep="\n")
+    print(row(name, "images/s", "time divided by ours"), row(*["---"] * 3), sep="\n")
     print(row("limelight", f"{BATCH / statistics.median(ours):.0f}", f"{len(ours)} rounds"))
     for other, theirs in times.items():
         print(row(other, f"{BATCH / statistics.median(theirs):.0f}", ratio(theirs, ours)), flush=True)
@@ -89,7 +86,7 @@ def speed(name: str, runs: dict[str, Contender], seconds: float) -> None:
 
 
 def one_by_one(pixels: Tensor, config: AugmentConfig) -> Tensor:
-    """What a data set with a transform does: each image on its own, then all of them stacked."""
+    """Like a data set with a transform: each image on its own, then stacked."""
     images = []
     for image in pixels:
         padded = F.pad(image, (config.crop,) * 4)
@@ -107,7 +104,7 @@ def augmentation(seconds: float) -> None:
         seconds,
     )
     ours = times.pop("a batch")
-    print(row(f"crop and flip of {BATCH}", "ms", "over ours"), row(*["---"] * 3), sep="\n")
+    print(row(f"crop and flip of {BATCH}", "ms", "divided by ours"), row(*["---"] * 3), sep="\n")
     print(row("the batch at once", f"{statistics.median(ours) * 1e3:.2f}", f"{len(ours)} rounds"))
     theirs = times["one by one"]
     print(row("image by image", f"{statistics.median(theirs) * 1e3:.2f}", ratio(theirs, ours)))
@@ -125,7 +122,7 @@ def main(seconds: float) -> None:
                 torch.testing.assert_close(
                     model.eval()(images), expected, rtol=1e-4, atol=1e-5, msg=f"{name} differs"
                 )
-    runs = {name: answering(model, images) for name, model in models.items()}
+    runs = {name: inference(model, images) for name, model in models.items()}
     speed("inference", {**runs, "bare matrix products": bare_products(training=False)}, seconds)
     keep_memory()
     runs = {

@@ -1,8 +1,8 @@
-"""All attention maps of an encoder (W6): six layers of eight heads, width 256, one sequence.
+"""All attention maps of an encoder: six layers of eight heads, width 256, one sequence.
 
 Hugging Face's BERT gives them with `output_attentions=True`, torch.nn's layers with `need_weights=True` for
-every head. All have the same weights, and their maps are compared before they may run. Ours writes over the
-maps of the turn before, as whoever looks again and again does; it is also asked for one layer, and for none.
+every head. All have the same weights, and their maps are compared first. Ours overwrites the maps of the
+previous turn, as an application that captures repeatedly would; it is also measured with one layer and none.
 """
 
 import statistics
@@ -15,7 +15,7 @@ from transformers import BertConfig, BertModel
 from bench.rounds import Contender, machine, ratio, row, take_turns
 from bench.vits import named
 from limelight.bridge import to_torch
-from limelight.nn import Encoder
+from limelight.nn import BlockConfig, Encoder
 from limelight.view import watch
 
 DEPTH, WIDTH, HEADS, HIDDEN = 6, 256, 8, 1024
@@ -32,7 +32,7 @@ def bert(ours: Encoder) -> BertModel:
         hidden_act="relu",
         max_position_embeddings=max(LENGTHS),
         layer_norm_eps=1e-5,
-        attn_implementation="eager",  # the only way that gives weights
+        attn_implementation="eager",  # the only implementation that returns weights
     )
     theirs = BertModel(config, add_pooling_layer=False).eval()
     weights = named("embeddings", theirs.embeddings)
@@ -54,7 +54,7 @@ def bert(ours: Encoder) -> BertModel:
 
 
 class Torch:
-    """torch.nn's layers with every weight: they have no switch for it, so that their steps are taken here."""
+    """The layers of torch.nn with their weights; they have no option for it, so forward is repeated here."""
 
     def __init__(self, ours: Encoder) -> None:
         self.layers = to_torch(ours).layers
@@ -82,7 +82,7 @@ def our_maps(ours: Encoder, x: Tensor, *names: str) -> Callable[[], list[Tensor]
 
 
 def contenders(length: int) -> dict[str, Contender]:
-    ours = Encoder(DEPTH, WIDTH, HEADS, HIDDEN).eval()
+    ours = Encoder(DEPTH, BlockConfig(WIDTH, HEADS, HIDDEN)).eval()
     hugging_face, torch_nn = bert(ours), Torch(ours)
     given = torch.randn(1, length, WIDTH)
 
@@ -106,7 +106,7 @@ def contenders(length: int) -> dict[str, Contender]:
 @torch.inference_mode()
 def main(seconds: float) -> None:
     torch.manual_seed(1)
-    print(f"\n## All maps of {DEPTH} layers, {HEADS} heads, width {WIDTH}\n\n{machine()}\n")
+    print(f"\n## All attention maps of {DEPTH} layers, {HEADS} heads, width {WIDTH}\n\n{machine()}\n")
     header_printed = False
     for length in LENGTHS:
         times = take_turns(contenders(length), 2 * seconds)

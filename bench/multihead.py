@@ -1,7 +1,7 @@
-"""One multi-head self-attention, forward and backward: ours, torch.nn's, x-transformers', the textbook's.
+"""One multi-head self-attention, forward and backward: ours, torch.nn, x-transformers, a textbook version.
 
-Width 256, 8 heads, no biases (x-transformers has none), float32, 2,048 tokens a batch (4,096 at the
-longest). All contenders get the same weights and must give the same output before they may run.
+Width 256, 8 heads, no biases (x-transformers has none), float32, 2,048 tokens per batch (4,096 for
+the longest). All contenders have the same weights, and their outputs are compared first.
 """
 
 import math
@@ -27,7 +27,7 @@ def naive_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class Textbook(nn.Module):
-    """Projections, and any way to mix: the naive softmax over all scores, or torch's kernel alone."""
+    """Projections around `mix`: the naive softmax over all scores, or torch's kernel alone."""
 
     def __init__(self, ours: MultiHeadAttention, mix: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -68,19 +68,19 @@ class XTransformers(nn.Module):
 
 
 def bare_products(batch: int, length: int) -> Contender:
-    """The matrix products that forward and backward cannot do without, and nothing else: the limit."""
+    """Only the necessary matrix products of forward and backward: a lower bound of the time."""
     x, weight = torch.randn(batch * length, WIDTH), torch.randn(WIDTH, WIDTH)
     q = torch.randn(batch * HEADS, length, WIDTH // HEADS)
     scores = torch.randn(batch * HEADS, length, length)
 
     def run() -> None:
-        for _ in range(4):  # query, key, value, output: forward, by input, by weight
+        for _ in range(4):  # query, key, value, output: forward, gradients of input and weight
             x @ weight.T
             x @ weight
             x.T @ x
-        for _ in range(2):  # scores and slopes of weights
+        for _ in range(2):  # scores and gradients of weights
             torch.bmm(q, q.transpose(1, 2), out=scores)
-        for _ in range(4):  # mixture; slopes of queries, keys, values
+        for _ in range(4):  # output; gradients of queries, keys, values
             torch.bmm(scores, q)
 
     return run
@@ -98,7 +98,7 @@ def contenders(length: int) -> tuple[int, dict[str, Contender]]:
         "naive softmax": Textbook(ours, naive_softmax),
         "torch's kernel alone": Textbook(ours, F.scaled_dot_product_attention),
     }
-    x, slope = torch.randn(batch, length, WIDTH, requires_grad=True), torch.randn(batch, length, WIDTH)
+    x, gradient = torch.randn(batch, length, WIDTH, requires_grad=True), torch.randn(batch, length, WIDTH)
     with torch.no_grad():
         for name, module in modules.items():
             torch.testing.assert_close(module(x), ours(x), rtol=1e-4, atol=1e-5, msg=f"{name} differs")
@@ -107,7 +107,7 @@ def contenders(length: int) -> tuple[int, dict[str, Contender]]:
         def run() -> None:
             module.zero_grad()
             x.grad = None
-            module(x).backward(slope)
+            module(x).backward(gradient)
 
         return run
 

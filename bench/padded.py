@@ -1,6 +1,6 @@
-"""Other people's translation models, on padded batches, with the weights of ours: all must say the same.
+"""Translation models of other libraries, on padded batches, with our weights: all give the same output.
 
-Each maps a source (B, S), its lengths (B), None where all are as long, and a target (B, T) to (B, T, V).
+Each maps a source (B, S), its lengths (B) (None if all are equal) and a target (B, T) to (B, T, V).
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from limelight.bridge import to_torch
 from limelight.models.transformer import Transformer, TransformerConfig
 
 PAD, BEGIN, END = 0, 1, 2
-# JoeyNMT asks for a protobuf of 2022: it is there only where it was installed without what it asks for.
+# JoeyNMT requires a protobuf of 2022, so it may not be installed (see the Makefile).
 JOEY = importlib.util.find_spec("joeynmt") is not None
 
 
@@ -26,7 +26,7 @@ def _attention(ours: str, theirs: str, parts: Iterable[str]) -> dict[str, str]:
     return {f"{ours}.{a}": f"{theirs}.{b}" for a, b in zip(our_parts, parts, strict=True)}
 
 
-# Our name of a part of a block -> theirs.
+# Our name of a submodule of a block -> theirs.
 MARIAN = {
     **_attention("self_attention", "self_attn", ("q_proj", "k_proj", "v_proj", "out_proj")),
     "self_residual.norm": "self_attn_layer_norm",
@@ -57,7 +57,7 @@ JOEY_DECODER = JOEY_FEEDFORWARD | {
 
 @torch.no_grad()
 def fill(theirs: nn.Module, ours: nn.Module) -> None:
-    """What they have of our parameters: the book's attention has no biases, Marian's output neither."""
+    """Copy our parameters. The book's attention and Marian's output have no biases."""
     for name, parameter in theirs.named_parameters():
         parameter.copy_(ours.get_parameter(name))
 
@@ -89,8 +89,8 @@ def book(config: TransformerConfig, ours: Transformer) -> Book:
 
 
 class Torch(nn.Module):
-    """nn.Transformer, told which source tokens are padding. A target's comes after all that is real: the
-    causal mask hides it, and `tgt_is_causal` lets the kernel know."""
+    """nn.Transformer with a padding mask for the source. The target needs none: its padding comes last, and
+    the causal mask hides it; `tgt_is_causal` tells the kernel that the mask is causal."""
 
     def __init__(self, config: TransformerConfig, ours: Transformer) -> None:
         super().__init__()
@@ -119,14 +119,14 @@ class Torch(nn.Module):
 
 
 def marian(config: TransformerConfig, ours: Transformer) -> MarianMTModel:
-    """Hugging Face's: the same waves, the same scale, fused attention."""
+    """Hugging Face's model, with the same sinusoidal positions, the same scale and fused attention."""
     shared = config.tied == "all"
-    waves = ours.source_positions.waves
+    sinusoids = ours.source_positions.table
     theirs = MarianMTModel(
         MarianConfig(
             vocab_size=ours.source_embedding.num_embeddings,
             decoder_vocab_size=ours.target_embedding.num_embeddings,
-            max_position_embeddings=len(waves),
+            max_position_embeddings=len(sinusoids),
             d_model=config.width,
             encoder_layers=config.encoder_depth,
             decoder_layers=config.decoder_depth,
@@ -149,7 +149,7 @@ def marian(config: TransformerConfig, ours: Transformer) -> MarianMTModel:
         )
     )
     for part in (theirs.model.encoder, theirs.model.decoder):
-        part.embed_positions.weight.copy_(waves)
+        part.embed_positions.weight.copy_(sinusoids)
     fill(theirs.model.encoder.embed_tokens, ours.source_embedding)
     fill(theirs.model.decoder.embed_tokens, ours.target_embedding)
     fill_blocks(theirs.model.encoder.layers, ours.encoder.blocks, MARIAN)
@@ -171,7 +171,7 @@ class Marian(nn.Module):
 
 
 class Joey(nn.Module):
-    """JoeyNMT's encoder and decoder, between embeddings of torch: its own read configuration files."""
+    """JoeyNMT's encoder and decoder, with embeddings of torch: its own need configuration files."""
 
     def __init__(self, config: TransformerConfig, ours: Transformer) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Reversal (W1): steps a second, and CPU seconds until validation is perfect.
+"""Reversal: steps per second, and CPU seconds until the validation accuracy is perfect.
 
-Ours is `limelight train reverse` as it is: the same Trainer, journal, checkpoints and evaluations. The
-course's way (bench/course.py) runs in a plain loop, under Lightning's Trainer as the course sets it up, and
-under a lean one; "our model, lean Lightning" has our model, the course's data and its optimiser.
+Ours is `limelight train reverse` with its default settings: Trainer, journal, checkpoints and evaluations.
+The implementation of the course (bench/course.py) runs in a plain loop, with Lightning's Trainer as in the
+course, and with a minimal one; "our model, minimal Lightning" has the course's data and optimiser.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ SEEDS = (1, 2, 3)
 
 
 class Enough(Exception):
-    """As many steps as were asked for."""
+    """The requested number of steps is done."""
 
 
 class Timer(Watcher):
-    """When each step ended."""
+    """Records the end of each step."""
 
     def __init__(self, stop: int = 0) -> None:
         self.stop, self.times = stop, list[float]()
@@ -53,10 +53,11 @@ class Timer(Watcher):
 def ours(seed: int, folder: Path, timer: Timer) -> Trainer:
     wanted = experiment("reverse", {"seed": seed, "train.perfect": 1})
     torch.manual_seed(seed)
-    task = wanted.task.load(seed)
+    task, dataset = wanted.task.load(seed)
     return Trainer(
         wanted.train,
         task,
+        dataset,
         wanted.model.build(task.sizes),
         RunFolder(folder),
         seed=seed,
@@ -85,8 +86,8 @@ class Module(lightning.LightningModule):
         return [adam], [{"scheduler": rate, "interval": "step"}]
 
 
-def steps_of_lightning(model: nn.Module, rows: Tensor, *, lean: bool) -> list[float]:
-    """Lean: no progress bar, no logger, no checkpoints. Else as the course has it, which is the default."""
+def steps_of_lightning(model: nn.Module, rows: Tensor, *, minimal: bool) -> list[float]:
+    """Minimal: no progress bar, logger and checkpoints. Otherwise the defaults, as in the course."""
     clock: list[float] = []
     switches = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
     off = dict.fromkeys(switches, False)
@@ -96,7 +97,7 @@ def steps_of_lightning(model: nn.Module, rows: Tensor, *, lean: bool) -> list[fl
             accelerator="cpu",
             gradient_clip_val=5,
             default_root_dir=folder,
-            **(off if lean else {}),
+            **(off if minimal else {}),
         )
         trainer.fit(Module(model, STEPS, clock), loader(rows, train=True))
     return clock
@@ -135,59 +136,58 @@ def steps_of_ours(seed: int) -> list[float]:
 
 
 def rows_of(seed: int, split: str) -> Tensor:
-    task = experiment("reverse", {"seed": seed}).task.load(seed)
-    return task.examples(split).inputs.values.view(-1, 16)
+    _, dataset = experiment("reverse", {"seed": seed}).task.load(seed)
+    return dataset.examples(split).inputs.values.view(-1, 16)
 
 
 def speeds(seconds: float) -> None:
-    """The median step of each turn: evaluations and saves, which only ours does meanwhile, do not count."""
+    """The median step of each turn, so that evaluations and saves, which only ours does, do not count."""
     rows = rows_of(1, "train")
 
     def our_model() -> nn.Module:
         wanted = experiment("reverse")
-        return wanted.model.build(wanted.task.load(1).sizes)
+        return wanted.model.build(wanted.task.load(1)[0].sizes)
 
     model = our_model()
     runs: dict[str, Callable[[], list[float]]] = {
         "limelight": lambda: steps_of_ours(1),
-        "the course's way, Lightning": lambda: steps_of_lightning(Predictor(), rows, lean=False),
-        "the course's way, lean Lightning": lambda: steps_of_lightning(Predictor(), rows, lean=True),
-        "the course's way, plain loop": lambda: steps_of_course(Predictor(), rows),
-        "our model, lean Lightning": lambda: steps_of_lightning(model, rows, lean=True),
+        "course, Lightning": lambda: steps_of_lightning(Predictor(), rows, minimal=False),
+        "course, minimal Lightning": lambda: steps_of_lightning(Predictor(), rows, minimal=True),
+        "course, plain loop": lambda: steps_of_course(Predictor(), rows),
+        "our model, minimal Lightning": lambda: steps_of_lightning(model, rows, minimal=True),
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
     end = time.perf_counter() + 6 * seconds
     names = list(runs)
     while time.perf_counter() < end or len(times[names[0]]) < 7:
         for name in names:
-            gc.collect()  # nobody pays for what another one left behind
+            gc.collect()  # no contender pays for the garbage of another
             clock = runs[name]()
             times[name].append(statistics.median(b - a for a, b in pairwise(clock[WARM:])))
         names.append(names.pop(0))
     mine = times.pop("limelight")
-    print(row("", "steps/s", "their time a step over ours"), row(*["---"] * 3), sep="\n")
+    print(row("", "steps/s", "time per step divided by ours"), row(*["---"] * 3), sep="\n")
     print(row("limelight", f"{1 / statistics.median(mine):.0f}", ""))
     for name, theirs in times.items():
         print(row(name, f"{1 / statistics.median(theirs):.0f}", ratio(theirs, mine)), flush=True)
 
 
 def seconds_of_ours(seed: int) -> tuple[float, int, float]:
-    """CPU seconds, steps and test accuracy; data and model are at hand, everything after counts."""
+    """CPU seconds, steps and test accuracy; the creation of data and model does not count, all else does."""
     with tempfile.TemporaryDirectory() as folder:
         trainer = ours(seed, Path(folder), Timer())
         begin = time.process_time()
         progress = trainer.fit()
         used = time.process_time() - begin
         right = sum(
-            float(trainer.task.score(trainer.model.eval(), piece).sums["accuracy"])
-            for piece in tests(trainer)
+            float(trainer.task.loss(trainer.model.eval(), piece).sums["accuracy"]) for piece in tests(trainer)
         )
-        return used, progress.step, right / (16 * len(trainer.task.lengths("test")))
+        return used, progress.step, right / (16 * len(trainer.dataset.lengths("test")))
 
 
 def tests(trainer: Trainer) -> Iterator[Any]:
-    for index in torch.arange(len(trainer.task.lengths("test"))).split(1000):
-        yield trainer.task.batch("test", index)
+    for index in torch.arange(len(trainer.dataset.lengths("test"))).split(1000):
+        yield trainer.dataset.batch("test", index)
 
 
 @torch.no_grad()
@@ -199,7 +199,7 @@ def accuracy(model: nn.Module, rows: Tensor) -> float:
 
 
 def seconds_of_course(seed: int) -> tuple[float, int, float]:
-    """CPU seconds of its ten epochs until validation is perfect; looking every 50 steps is not counted."""
+    """CPU seconds of ten epochs until validation is perfect; validation every 50 steps does not count."""
     rows, validation, test = (rows_of(seed, split) for split in ("train", "validation", "test"))
     torch.manual_seed(seed)
     model = Predictor()
@@ -224,10 +224,10 @@ def main(seconds: float) -> None:
         "ours: CPU s",
         "steps",
         "test",
-        "the course's: CPU s",
+        "course: CPU s",
         "steps",
         "test",
-        "theirs over ours",
+        "course / ours",
     )
     print(row(*titles), row(*["---"] * len(titles)), sep="\n")
     for seed in SEEDS:

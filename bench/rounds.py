@@ -1,4 +1,4 @@
-"""Contenders take turns in one process: what slows the machine down slows all of them down."""
+"""Contenders take turns in one process, so that other load on the machine slows all of them down."""
 
 import platform
 import statistics
@@ -12,9 +12,9 @@ Contender = Callable[[], object]
 
 
 def take_turns(contenders: dict[str, Contender], seconds: float) -> dict[str, list[float]]:
-    """Seconds of each contender in each round; at least fifteen rounds, each begun by another one."""
+    """Seconds of each contender in each round; at least fifteen rounds, each starting with another one."""
     for run in contenders.values():
-        run()  # the first call pays for allocations that later ones find made
+        run()  # warm-up: the first call allocates memory that later calls reuse
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
     end = time.perf_counter() + seconds
@@ -28,18 +28,19 @@ def take_turns(contenders: dict[str, Contender], seconds: float) -> dict[str, li
 
 
 def ratio(times: list[float], ours: list[float]) -> str:
-    """How many times as long as ours: median over the rounds, quartiles, and minimum over minimum."""
+    """Time divided by ours: median of the rounds, quartiles, and minimum divided by minimum."""
     ratios = [a / b for a, b in zip(times, ours, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return f"{middle:.2f} ({low:.2f}–{high:.2f}; {min(times) / min(ours):.2f})"
 
 
 def row(*cells: object) -> str:
-    """A line of a Markdown table."""
+    """A row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
 def machine() -> str:
+    """CPU, number of threads and version of torch."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

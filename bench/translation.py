@@ -1,8 +1,8 @@
-"""Training a translation model (W2, W3): tokens a second, ours beside models that compute padding too.
+"""Training a translation model: tokens per second of ours and of models that compute padding.
 
 A step is forward, loss, backward, clipping and Adam. Ours packs real tokens; the others get padded batches,
-F.cross_entropy without the padding, clip_grad_norm_ and a fused Adam. All begin with the same weights and
-must give the same loss before they may run. Tokens are the real ones, of source and target.
+F.cross_entropy that ignores padding, clip_grad_norm_ and a fused Adam. All start with the same weights, and
+their losses are compared first. Tokens are the real tokens of source and target.
 """
 
 import math
@@ -26,7 +26,7 @@ from limelight.training.optimise import Optimiser
 CLIP, RATE = 1.0, 1e-4
 COURSE = TransformerConfig(width=256, hidden=64, heads=4, encoder_depth=2, decoder_depth=2, dropout=0.1)
 CAPTIONS = TransformerConfig(width=256, hidden=1024, heads=8, encoder_depth=3, decoder_depth=3, dropout=0.1)
-POOL = 50  # batches of captions, of which two are used
+POOL = 50  # batches of captions, two of which are used
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class Workload:
 
     @property
     def padding(self) -> float:
-        return 1 - self.tokens / sum(map(room, self.batches))
+        return 1 - self.tokens / sum(map(padded_size, self.batches))
 
 
 def examples(lengths: Tensor, vocabulary: int) -> Examples:
-    """(n, 2) -> random sentences, those of the target with a begin mark before them"""
+    """(n, 2) -> random sentences; targets begin with a begin mark."""
     sides = []
     for column in (lengths[:, 0], lengths[:, 1] + 1):
         values = torch.randint(PAD + 1, vocabulary, (int(column.sum()),))
-        sides.append(Ragged.of(values.split(column.tolist())))
+        sides.append(Ragged.from_rows(values.split(column.tolist())))
     return Examples(*sides)
 
 
 def course(vocabulary: int) -> Workload:
-    """Short sentences, of which a few fill the ten steps that all are padded to."""
+    """Short sentences; a few have the full length of ten tokens, to which all are padded."""
     lengths = (2 + torch.empty(256, 2).geometric_(0.37)).clamp(max=10).long()
     lengths[::128] = 10
     data = examples(lengths, vocabulary)
@@ -64,7 +64,7 @@ def course(vocabulary: int) -> Workload:
 
 
 def captions() -> list[Workload]:
-    """Lengths as in Multi30k: by chance, and sorted into batches of similar length."""
+    """Lengths as in Multi30k, in random batches and in batches of similar length."""
     count = POOL * 64
     source = torch.randn(count) * 5
     target = 0.8 * source + 0.6 * torch.randn(count) * 5
@@ -76,8 +76,8 @@ def captions() -> list[Workload]:
     }
     workloads = []
     for name, order in orders.items():
-        # Of all batches, by how much room they take, the one a quarter up and the one a quarter down.
-        batches = sorted((data.batch(index) for index in order), key=room)
+        # The batches at the first and third quartile of the padded size.
+        batches = sorted((data.batch(index) for index in order), key=padded_size)
         workloads.append(Workload(name, CAPTIONS, 8000, [batches[POOL // 4], batches[3 * POOL // 4]]))
     return workloads
 
@@ -86,13 +86,13 @@ def predictions(batch: Batch) -> int:
     return batch.target_tokens - len(batch)
 
 
-def room(batch: Batch) -> int:
-    """Tokens of both sides, padding too."""
+def padded_size(batch: Batch) -> int:
+    """Tokens of source and target, including padding."""
     return batch.inputs.numel() + batch.targets[:, 1:].numel()
 
 
 def packed_loss(model: nn.Module, batch: Batch) -> Tensor:
-    """As the task of translation computes it."""
+    """As in the translation task."""
     next_BT = batch.targets[:, 1:]
     lengths = None if batch.target_lengths is None else batch.target_lengths - 1
     x_ND = model(batch.inputs, batch.targets[:, :-1], batch.lengths, lengths, logits=False)
@@ -115,7 +115,7 @@ def our_step(model: nn.Module) -> Step:
     optimiser = Optimiser(model, decay=0.0)
 
     def step(batch: Batch, rate: float) -> Tensor:
-        optimiser.clear()
+        optimiser.zero_grad()
         loss = packed_loss(model, batch)
         loss.backward()
         optimiser.clip(CLIP)
@@ -142,13 +142,13 @@ def their_step(model: nn.Module) -> Step:
 
 
 def bare_products(config: TransformerConfig, vocabulary: int, batch: Batch) -> Contender:
-    """The matrix products that the real tokens cannot do without, and attention's padded ones: the limit."""
+    """Only the matrix products of real tokens and of padded attention: a lower bound of the time."""
     width, enc, dec = config.width, config.encoder_depth, config.decoder_depth
     source, target = batch.tokens, predictions(batch)
-    layers = [  # rows, inputs, outputs, how many
-        (source, width, width, 4 * enc + 2 * dec),  # the decoder too has keys and values of the source
+    layers = [  # rows, inputs, outputs, number of layers
+        (source, width, width, 4 * enc + 2 * dec),  # the decoder has keys and values of the source, too
         (target, width, width, 6 * dec),
-        (source, width, config.hidden, 2 * enc),  # there and back
+        (source, width, config.hidden, 2 * enc),  # expand and contract
         (target, width, config.hidden, 2 * dec),
         (target, width, vocabulary, 1),
     ]
@@ -162,15 +162,15 @@ def bare_products(config: TransformerConfig, vocabulary: int, batch: Batch) -> C
 
     def run() -> None:
         for x, weight, y, many in linear:
-            for _ in range(many):  # forward, by input, by weight
+            for _ in range(many):  # forward, gradients of input and weight
                 x @ weight.T
                 y @ weight
                 y.T @ x
         for q, k, many in attention:
             for _ in range(many):
                 torch.bmm(q, k.mT)
-                scores = torch.bmm(q, k.mT)  # and slopes of weights
-                for _ in range(2):  # mixture, slopes of queries; slopes of keys, of values
+                scores = torch.bmm(q, k.mT)  # and gradients of weights
+                for _ in range(2):  # output, gradients of queries; gradients of keys and values
                     torch.bmm(scores, k)
                     torch.bmm(scores.mT, q)
 
@@ -180,9 +180,9 @@ def bare_products(config: TransformerConfig, vocabulary: int, batch: Batch) -> C
 def models(workload: Workload) -> tuple[Transformer, dict[str, nn.Module]]:
     config = workload.config
     ours = config.build(Sizes(outputs=workload.vocabulary, vocabulary=workload.vocabulary, longest=64))
-    nn.init.zeros_(ours.output.bias)  # not everybody has one
+    nn.init.zeros_(ours.output.bias)  # not every model has one
     theirs = {
-        "the book's way (d2l)": book(config, ours),
+        "book (d2l)": book(config, ours),
         "nn.Transformer": Torch(config, ours),
         "Hugging Face Marian": Marian(config, ours),
     }
@@ -190,7 +190,7 @@ def models(workload: Workload) -> tuple[Transformer, dict[str, nn.Module]]:
 
 
 def check(ours: Transformer, theirs: dict[str, nn.Module], batch: Batch) -> None:
-    """The same loss from the same weights, padded or packed."""
+    """The same weights give the same loss, padded or packed."""
     with torch.no_grad():
         loss = packed_loss(ours.eval(), batch)
         for name, model in theirs.items():
@@ -205,7 +205,7 @@ def check_learning(name: str, step: Step, batch: Batch) -> None:
 
 
 def contenders(workload: Workload) -> tuple[str, dict[str, Contender]]:
-    """How many parameters each has, and a turn of each: a step on every batch."""
+    """The number of parameters of each model, and its turn: one step on every batch."""
     ours, theirs = models(workload)
     few = workload.batches[0].split(8)[0]
     check(ours, theirs, few)

@@ -1,8 +1,8 @@
-"""A Vision Transformer of one size four times: ours, timm's, Hugging Face's and vit-pytorch's.
+"""Four Vision Transformers of the same size: ours, timm, Hugging Face and vit-pytorch.
 
 Ours, timm's and Hugging Face's can have the same weights. vit-pytorch has no biases in its projections of
-queries, keys and values, and two more norms around the patches: the same width, depth and patch, not the same
-function.
+queries, keys and values, and two more norms around the patches: the same width, depth and patch size, but
+another architecture.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from limelight.models.vit import ViT, ViTConfig
 
 CONFIG = ViTConfig(patch=4, width=192, depth=6, heads=6, hidden=768)
 SIZES = Sizes(outputs=10, image=(3, 32, 32))
-EPSILON = 1e-5  # of norms, as torch has it
+EPSILON = 1e-5  # of norms, the default of torch
 
 Weights = dict[str, Tensor]
 
@@ -34,7 +34,7 @@ class HuggingFace(nn.Module):
 
 
 def vits(*, alike: bool) -> dict[str, nn.Module]:
-    """With the same weights, where that is possible, or each with its own."""
+    """The models by name; if `alike`, with the same weights where that is possible."""
     ours = CONFIG.build(SIZES)
     timm = VisionTransformer(
         img_size=32,
@@ -73,7 +73,7 @@ def vits(*, alike: bool) -> dict[str, nn.Module]:
 
 
 def around_blocks(ours: ViT, token: str, positions: str, patches: str, norm: str, output: str) -> Weights:
-    """What is not in blocks, by the other library's names. Its class token has a position: here, zero."""
+    """Weights outside the blocks, by the names of the other library. Its class token has position zero."""
     table_1TD = torch.cat((torch.zeros(1, CONFIG.width), ours.positions.table)).unsqueeze(0)
     kernel = ours.patches.project.weight.view(CONFIG.width, 3, CONFIG.patch, CONFIG.patch)
     return {
