@@ -35,6 +35,8 @@ def test_options_of_a_task_are_validated_and_have_defaults() -> None:
         task.read_options({"beams": 2})
     with pytest.raises(WrongInput, match=r"^beam is 0; allowed: "):
         task.read_options({"beam": 0})
+    with pytest.raises(WrongInput, match=r"^n_best is 'many'; allowed: "):
+        task.read_options({"n_best": "many"})
 
 
 def test_a_task_without_options_refuses_every_option() -> None:

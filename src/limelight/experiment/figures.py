@@ -23,8 +23,9 @@ def attention_figure(run: Run, given: str | None = None) -> Figure:
     """The attention maps of an input: a line of text or an image file; by default, of a held-out example."""
     name = run.experiment.name
     if given is None:
-        given_or_example = run.task.figure_input(run.model, run.dataset, run.dataset.held_out)
-        record = run.see(given_or_example).records[0]
-        return draw_record(record, title=name if record.image else f"{name}: attention weights")
-    record = run.see(given).records[0]
-    return draw_record(record, title=Path(given).name if record.image else f"{name}: attention weights")
+        record = run.see(run.task.figure_input(run.model, run.dataset, run.dataset.held_out)).records[0]
+    else:
+        record = run.see(given).records[0]
+    if record.image:  # the prediction follows in the title
+        return draw_record(record, title=name if given is None else Path(given).name)
+    return draw_record(record, title=f"{name}: attention weights")

@@ -182,8 +182,10 @@ class Translate(Task[PairData]):
     def read_options(self, given: Mapping[str, Any], *, evaluating: bool = False) -> TranslateOptions:
         """Validated options; by default one beam for evaluation and sampling, else at least four."""
         self.check_options(given)
-        sampled = bool(given.get("temperature"))
-        beam = 1 if evaluating or sampled else max(BEAMS, given.get("n_best") or 1)
+        n_best = given.get("n_best")
+        beam = 1 if evaluating or given.get("temperature") else BEAMS
+        if beam > 1 and isinstance(n_best, int):
+            beam = max(beam, n_best)
         return read(TranslateOptions, {"beam": beam, **given})
 
     def evaluate_answers(
