@@ -1,8 +1,12 @@
 """A task in a plug-in can be trained, resumed, evaluated, predicted, seen and served."""
 
+import importlib.util
+import os
+import py_compile
 import shutil
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -13,6 +17,7 @@ import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run, experiment
 from limelight.experiment.pages import about, write_records
+from limelight.experiment.plugins import load_plugin
 from limelight.training.interrupt import Interrupted
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "own_task.py"
@@ -121,6 +126,25 @@ def test_a_plug_in_that_cannot_be_used_is_refused(code: str, message: str, tmp_p
     (tmp_path / "broken.py").write_text(code)
     with pytest.raises(WrongInput, match=message):
         experiment(tmp_path / "broken.py")
+
+
+def test_only_the_file_itself_is_run_and_not_a_compiled_copy(tmp_path: Path) -> None:
+    """A forged .pyc file beside a plug-in has no digest. Python's own import would run it."""
+    plugin, other = tmp_path / "mine.py", tmp_path / "other.py"
+    plugin.write_text("RECIPE = 'the file itself'\n")
+    other.write_text("RECIPE = 'compiled copy  '\n")  # of the same size and time, as Python compares them
+    os.utime(other, ns=(plugin.stat().st_atime_ns, plugin.stat().st_mtime_ns))
+    forged = Path(importlib.util.cache_from_source(str(plugin)))
+    py_compile.compile(str(other), str(forged), doraise=True)
+
+    def check(module: ModuleType) -> None:
+        assert module.RECIPE == "the file itself"
+
+    check(load_plugin(plugin).module)
+    spec = importlib.util.spec_from_file_location("mine", plugin)
+    by_python = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(by_python)
+    must_fail(check, by_python)
 
 
 def test_a_missing_plug_in_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The interface of a task: everything that is specific to one kind of problem."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -21,6 +21,7 @@ from limelight.view.record import Record
 
 Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its bytes or pixels; a sequence
 MOST_ITEMS = 2_000  # per input, unless training had longer ones: the cost of attention grows with the square
+Comparison = Literal["text", "whole numbers", "numbers"]  # how an answer is compared with the correct one
 LONGEST_RECORD = 512  # tokens: more cannot be distinguished on a screen
 
 
@@ -75,7 +76,7 @@ class Example:
 
     given: str | Tensor
     truths: tuple[str, ...]
-    compared_as: Literal["text", "whole numbers", "numbers"] = "text"
+    compared_as: Comparison = "text"
 
     def matches(self, answer: str) -> str | None:
         """The correct answer that is equal to `answer`; subwords do not distinguish kinds of white space."""
@@ -208,6 +209,23 @@ def check_length(length: int, trained: int, number: int = 1) -> None:
     most = max(MOST_ITEMS, 2 * trained)
     if length > most:
         raise WrongInput(f"input {number}: {length:,} tokens; allowed: {most:,}")
+
+
+def check_record_size(tokens: int, described: str) -> None:
+    """Refuse an input whose attention maps would be too large for a record."""
+    if tokens > LONGEST_RECORD:
+        raise WrongInput(f"{described} are too many for a record; allowed: {LONGEST_RECORD}")
+
+
+def record_each(inputs: Sequence[Input], record: Callable[[Input, int], Record]) -> list[Record | WrongInput]:
+    """The record of each input and its number, or its error: an invalid input does not affect the others."""
+    records = list[Record | WrongInput]()
+    for number, given in enumerate(inputs, 1):
+        try:
+            records.append(record(given, number))
+        except WrongInput as refusal:
+            records.append(refusal)
+    return records
 
 
 class TaskConfig(Config, ABC):

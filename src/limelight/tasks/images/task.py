@@ -23,7 +23,6 @@ from limelight.models.sizes import Sizes
 from limelight.models.vit import ViT, ViTConfig
 from limelight.tasks.images.figures import draw_figures
 from limelight.tasks.task import (
-    LONGEST_RECORD,
     Answer,
     Example,
     Goal,
@@ -32,6 +31,8 @@ from limelight.tasks.task import (
     Task,
     TaskConfig,
     as_text,
+    check_record_size,
+    record_each,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Picture, Record, attention_maps, most_likely, place_in_encoder
@@ -165,21 +166,14 @@ class ClassifyImages(Task[ImageData]):
 
     def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
         """The answer and all attention maps of each image, in order; for an invalid input, its error."""
-        records = list[Record | WrongInput]()
-        for number, given in enumerate(inputs, 1):
-            try:
-                records.append(self._record(cast(ViT, model.eval()), given, number))
-            except WrongInput as refusal:
-                records.append(refusal)
-        return records
+        vit = cast(ViT, model.eval())
+        return record_each(inputs, lambda given, number: self._record(vit, given, number))
 
     def _record(self, model: ViT, given: Input, number: int) -> Record:
         pixels = self.read(given, number)
         first = ("[class]",) if model.class_token is not None else ()
         image = Picture.of(pixels, model.patch, len(first))
-        if image.rows * image.columns > LONGEST_RECORD:
-            count = f"{image.rows} × {image.columns} patches"
-            raise WrongInput(f"{count} are too many for a record; allowed: {LONGEST_RECORD}")
+        check_record_size(image.rows * image.columns, f"{image.rows} × {image.columns} patches")
         device = next(model.parameters()).device
         found = capture(model, self.normalise(pixels.unsqueeze(0).to(device).float() / 255))
         likely = most_likely(found.output[0].float().softmax(-1).cpu(), self.names.__getitem__)

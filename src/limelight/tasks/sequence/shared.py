@@ -17,8 +17,8 @@ from limelight.data.text.symbols import Answers
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.task import (
-    LONGEST_RECORD,
     Answer,
+    Comparison,
     Example,
     Goal,
     Input,
@@ -26,6 +26,8 @@ from limelight.tasks.task import (
     TaskConfig,
     as_text,
     check_length,
+    check_record_size,
+    record_each,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
@@ -117,7 +119,7 @@ class SequenceTask(Task[SequenceData]):
                 given = dataset.text(split, number) or batch.inputs[0]
                 yield Example(given, (self.name(batch.targets[0]),), compared_as)
 
-    def _compared_as(self, dataset: SequenceData, split: str) -> Any:
+    def _compared_as(self, dataset: SequenceData, split: str) -> Comparison:
         if self.answers.kind != "number":
             return "text"
         numbers = cast(Tensor, dataset.examples(split).targets)
@@ -171,18 +173,11 @@ class SequenceTask(Task[SequenceData]):
     def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
         """The answer and all attention maps of each input, in order; for an invalid input, its error."""
         model.eval()
-        records = list[Record | WrongInput]()
-        for number, given in enumerate(inputs, 1):
-            try:
-                records.append(self._record(model, given, number))
-            except WrongInput as refusal:
-                records.append(refusal)
-        return records
+        return record_each(inputs, lambda given, number: self._record(model, given, number))
 
     def _record(self, model: nn.Module, given: Input, number: int) -> Record:
         items = self.encode(given, number)
-        if len(items) > LONGEST_RECORD:
-            raise WrongInput(f"{len(items):,} tokens are too many for a record; allowed: {LONGEST_RECORD}")
+        check_record_size(len(items), f"{len(items):,} tokens")
         tokens = self.tokens(given, items)
         batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1))
         found = capture(model, *self.arguments(batch.to(next(model.parameters()).device)))

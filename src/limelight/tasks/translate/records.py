@@ -8,21 +8,31 @@ from torch import Tensor, nn
 
 from limelight.data.text.translation_data import Language
 from limelight.tasks.translate.search import Hypothesis
-from limelight.view.capture import Attention, capture
+from limelight.view.capture import Attention, Capture, capture
 from limelight.view.record import Candidate, Record, attention_maps, most_likely
+
+
+def capture_translation(model: nn.Module, source: Tensor, target: Tensor, language: Language) -> Capture:
+    """(S), (T) -> the logits (T, V) and the attention with which the model generates this target
+
+    Both sentences are given with their end mark.
+    """
+    generated = torch.cat((torch.tensor([language.begin]), target[:-1]))
+    device = next(model.parameters()).device
+    return capture(model, source.unsqueeze(0).to(device), generated.unsqueeze(0).to(device))
 
 
 def record_translation(
     model: nn.Module,
-    source: Tensor,
+    given: str,
     tokens: Sequence[str],
-    source_language: Language,
-    language: Language,
+    source: Tensor,
     beams: Sequence[Hypothesis],
+    language: Language,
 ) -> Record:
-    """(S) -> the attention with which the model generates the best of the beams
+    """The record of a source sentence (S): `given` is its text, `tokens` are the texts of its tokens.
 
-    `tokens` are the texts of the source's tokens.
+    `beams` are its translations in `language`, the best first.
     """
     texts = [language.decode(torch.tensor(beam.tokens, dtype=torch.long)) for beam in beams]
     candidates = tuple(
@@ -31,11 +41,10 @@ def record_translation(
     )
     target = torch.tensor([*beams[0].tokens, language.end])
     generated = torch.tensor([language.begin, *beams[0].tokens])
-    device = next(model.parameters()).device
-    found = capture(model, *(row.unsqueeze(0).to(device) for row in (source, generated)))
+    found = capture_translation(model, source, target, language)
     maps, weights = attention_maps(found.attentions, place_of(model))
     return Record(
-        given=source_language.decode(source),
+        given=given,
         answer=texts[0],
         probability=candidates[0].probability,
         sides={

@@ -22,7 +22,6 @@ from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
 from limelight.nn import cross_entropy, padding_mask
 from limelight.tasks.task import (
-    LONGEST_RECORD,
     Answer,
     Example,
     Goal,
@@ -33,12 +32,12 @@ from limelight.tasks.task import (
     TaskConfig,
     as_text,
     check_length,
+    check_record_size,
 )
 from limelight.tasks.translate.alignment import crossings, word_alignment
 from limelight.tasks.translate.metrics import judge_translations
-from limelight.tasks.translate.records import record_translation
+from limelight.tasks.translate.records import capture_translation, record_translation
 from limelight.tasks.translate.search import Generator, Hypothesis, Search, Sources, decode
-from limelight.view.capture import capture
 from limelight.view.record import Record
 
 BEAMS = 4  # the default of `predict` and records
@@ -232,9 +231,7 @@ class Translate(Task[PairData]):
 
         Both sentences are given with their end mark.
         """
-        generated = torch.cat((torch.tensor([self.target.begin]), target[:-1]))
-        device = next(model.eval().parameters()).device
-        found = capture(model, source.unsqueeze(0).to(device), generated.unsqueeze(0).to(device))
+        found = capture_translation(model.eval(), source, target, self.target)
         return [one.weights[0] for one in found.attentions if one.role == "cross"]
 
     def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
@@ -257,23 +254,17 @@ class Translate(Task[PairData]):
             if isinstance(given, bytes):
                 raise WrongInput("this model reads text, not images")
             row = given if isinstance(given, Tensor) else self.encode(model, str(given), number)
-            if len(row) > LONGEST_RECORD:
-                raise WrongInput(f"{len(row):,} tokens are too many for a record; allowed: {LONGEST_RECORD}")
+            check_record_size(len(row), f"{len(row):,} tokens")
         except WrongInput as refusal:
             return refusal
         return row
 
     def _record(self, model: nn.Module, given: Input, row: Tensor, beams: list[Hypothesis]) -> Record:
-        typed = isinstance(given, str | Path)
-        tokens = (
-            [as_text(token) for token in self.source.tokens(str(given))]
-            if typed
-            else self.source.item_names(row)
-        )
-        record = record_translation(model, row, tokens, self.source, self.target, beams)
-        return (
-            record.model_copy(update={"given": as_text(given)}) if isinstance(given, str | Path) else record
-        )
+        if isinstance(given, str | Path):
+            text, tokens = as_text(given), [as_text(token) for token in self.source.tokens(str(given))]
+        else:
+            text, tokens = self.source.decode(row), self.source.item_names(row)
+        return record_translation(model, text, tokens, row, beams, self.target)
 
     def encode(self, model: nn.Module, line: str, number: int = 1) -> Tensor:
         """-> (S), refused if it is longer than the model can read"""

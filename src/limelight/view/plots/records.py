@@ -9,12 +9,9 @@ from limelight.view.plots.images import draw_patch_attention, rollout
 from limelight.view.record import Picture, Record
 
 MOST_MAPS = 24  # in a figure
-PARTS = (
-    "decoder to encoder",
-    "encoder",
-    "decoder",
-    "pooling",
-)  # the first of these that a record has is drawn
+TINY = 1e-9  # a weight that is drawn in the colour of zero, but not left blank
+# The first of these parts that a record has is drawn.
+PARTS = ("decoder to encoder", "encoder", "decoder", "pooling")
 
 
 def draw_record(record: Record, *, title: str = "") -> Figure:
@@ -30,7 +27,20 @@ def draw_record(record: Record, *, title: str = "") -> Figure:
     names = [f"layer {one.layer}, head {head}" for one, _ in chosen for head in range(one.heads)]
     queries, keys = (record.sides[side] for side in (chosen[0][0].queries, chosen[0][0].keys))
     weights = torch.cat([layer for _, layer in chosen])
+    weights = _without_rounded_zeros(weights, may_be_causal=part in ("encoder", "decoder"))
     return draw_attention(weights[-MOST_MAPS:], queries, keys, title=title, names=names[-MOST_MAPS:])
+
+
+def _without_rounded_zeros(weights: Tensor, *, may_be_causal: bool) -> Tensor:
+    """(n, T, S) -> (n, T, S), zero only where masked
+
+    `draw_attention` leaves zeros blank, but a record also rounds small weights to zero: these become tiny.
+    The only mask of a single input is that of causal self-attention: all weights above the diagonal are zero.
+    """
+    above_TS = torch.ones(weights.shape[1:], dtype=torch.bool).triu(1)
+    is_causal = may_be_causal and not weights[:, above_TS].any()
+    rounded = weights.eq(0) & ~above_TS if is_causal else weights.eq(0)
+    return weights.masked_fill(rounded, TINY)
 
 
 def _draw_image(record: Record, image: Picture, title: str) -> Figure:
@@ -42,10 +52,10 @@ def _draw_image(record: Record, image: Picture, title: str) -> Figure:
         read = weights[..., 0, image.first :] if image.first else weights.mean(-2)
         return read.unflatten(-1, (image.rows, image.columns))
 
-    words = ", ".join(f"{one.text} {one.probability:.1%}" for one in record.candidates[:3])
+    predictions = ", ".join(f"{one.text} {one.probability:.1%}" for one in record.candidates[:3])
     return draw_patch_attention(
         image.pixels,
         of_patches(layers_lHTT),
         of_patches(rollout(list(layers_lHTT))),
-        title=f"{title}: {words}" if title else words,
+        title=f"{title}: {predictions}" if title else predictions,
     )
