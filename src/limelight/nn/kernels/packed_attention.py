@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from limelight.nn.dropout import keep_mask
-from limelight.nn.kernels.packing import Packing
+from limelight.nn.kernels.packing import HeadRows, Packing
 
 SHORT = 64  # up to this length, storing the attention weights costs no more than torch's fused kernel
 
@@ -42,97 +41,86 @@ def attend_packed(
     softmax(QKᵀ/√K)V in each head, with the values and gradients of `attend` on padded tensors.
 
     Heads are copied once from the packed rows to the (G, T, K) tensors that are multiplied, and once back.
-    The mask is added in the same call that computes the scores. Only what the gradients need is kept.
+    The mask is added in the same call that computes the scores. Only what the gradients need is kept: the two
+    products have their own backward pass, and the softmax between them has torch's.
     """
     with torch.autocast("cpu", enabled=False):  # the precision of the inputs
-        return _PackedAttention.apply(queries, keys, values, packing, memory, heads, causal, dropout)  # type: ignore[no-untyped-call]
+        query_rows, key_rows = packing.heads(heads), memory.heads(heads)
+        scores_GTS = _Scores.apply(queries, keys, query_rows, key_rows, causal)  # type: ignore[no-untyped-call]
+        keep_GTS = keep_mask(scores_GTS, dropout) if dropout else None
+        return _Mixture.apply(scores_GTS.softmax(-1), values, keep_GTS, query_rows, key_rows)  # type: ignore[no-untyped-call]
 
 
-class _PackedAttention(torch.autograd.Function):
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        context: Any, queries: Tensor, keys: Tensor, query_rows: HeadRows, key_rows: HeadRows, causal: bool
+    ) -> Tensor:
+        """(N, D), (U, D) -> (G, T, S)"""
+        q_GTK, k_GSK = _pad(queries, query_rows), _pad(keys, key_rows)
+        bias = key_rows.bias.to(q_GTK.dtype)
+        if causal:  # this hides the padding, too: it comes after every real token
+            bias = bias.new_full((q_GTK.shape[1], k_GSK.shape[1]), -math.inf).triu(1)
+        context.save_for_backward(q_GTK, k_GSK)
+        context.rows = query_rows, key_rows
+        return torch.baddbmm(bias, q_GTK, k_GSK.mT, alpha=1 / math.sqrt(q_GTK.shape[-1]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, grad_GTS: Tensor) -> tuple[Tensor | None, ...]:
+        q_GTK, k_GSK = context.saved_tensors
+        query_rows, key_rows = context.rows
+        with torch.autocast("cpu", enabled=False):
+            grad_GTS = grad_GTS / math.sqrt(q_GTK.shape[-1])
+            grad_queries = _pack(torch.bmm(grad_GTS, k_GSK), query_rows)
+            grad_keys = _pack(torch.bmm(grad_GTS.mT, q_GTK), key_rows)
+        return grad_queries, grad_keys, None, None, None
+
+
+class _Mixture(torch.autograd.Function):
     @staticmethod
     def forward(
         context: Any,
-        queries: Tensor,
-        keys: Tensor,
+        weights_GTS: Tensor,
         values: Tensor,
-        packing: Packing,
-        memory: Packing,
-        heads: int,
-        causal: bool,
-        dropout: float,
+        keep_GTS: Tensor | None,
+        query_rows: HeadRows,
+        key_rows: HeadRows,
     ) -> Tensor:
-        query_rows, key_rows = packing.heads(heads), memory.heads(heads)
-        width = queries.shape[1] // heads
-        rows = packing.batch * heads
-        q_GTK = queries.reshape(-1, width).index_select(0, query_rows.spread)
-        q_GTK = q_GTK.view(rows, packing.length, width)
-        k_GSK, v_GSK = (
-            x.reshape(-1, width).index_select(0, key_rows.spread).view(rows, memory.length, width)
-            for x in (keys, values)
-        )
-        bias = key_rows.bias.to(q_GTK.dtype)
-        if causal:  # this hides the padding, too: it comes after every real token
-            bias = bias.new_full((packing.length, memory.length), -math.inf).triu(1)
-        weights_GTS, scores_edge = _softmax_of_scores(q_GTK, k_GSK, bias)
-        keep_GTS = keep_mask(weights_GTS, dropout) if dropout else None
+        """(G, T, S), (U, D), (G, T, S) -> (N, D)"""
+        v_GSK = _pad(values, key_rows)
         dropped_GTS = weights_GTS if keep_GTS is None else weights_GTS * keep_GTS
-        context.save_for_backward(
-            q_GTK, k_GSK, v_GSK, weights_GTS, keep_GTS, dropped_GTS, query_rows.gather, key_rows.gather
-        )
-        context.scores_edge = scores_edge
-        return torch.bmm(dropped_GTS, v_GSK).flatten(0, 1).index_select(0, query_rows.gather).view_as(queries)
+        context.save_for_backward(v_GSK, keep_GTS, dropped_GTS)
+        context.rows = query_rows, key_rows
+        return _pack(torch.bmm(dropped_GTS, v_GSK), query_rows)
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        v_GSK, keep_GTS, dropped_GTS = context.saved_tensors
+        query_rows, key_rows = context.rows
         with torch.autocast("cpu", enabled=False):
-            gradients = _gradients(gradient, context.scores_edge, *context.saved_tensors)
-        return *gradients, None, None, None, None, None
+            # Padding has no gradient: it stays zero.
+            grad_GTK = gradient.new_zeros(*dropped_GTS.shape[:2], v_GSK.shape[-1])
+            packed = gradient.reshape(-1, v_GSK.shape[-1])
+            grad_GTK.flatten(0, 1).index_copy_(0, query_rows.gather, packed)
+            grad_values = _pack(torch.bmm(dropped_GTS.mT, grad_GTK), key_rows)
+            grad_weights_GTS = torch.bmm(grad_GTK, v_GSK.mT)
+            if keep_GTS is not None:
+                grad_weights_GTS.mul_(keep_GTS)
+        return grad_weights_GTS, grad_values, None, None, None
 
 
-def _softmax_of_scores(q_GTK: Tensor, k_GSK: Tensor, bias: Tensor) -> tuple[Tensor, GradientEdge | None]:
-    """(G, T, K), (G, S, K), (G|1, T|1, S) -> (G, T, S)
+def _pad(packed: Tensor, rows: HeadRows) -> Tensor:
+    """(N, D) -> (G, T, K)
 
-    The weights, and the place in their graph where the gradient of the scores arrives: torch computes it from
-    the weights alone. The scores are not kept.
+    Padding repeats a real token.
     """
-    scale = 1 / math.sqrt(q_GTK.shape[-1])
-    with torch.enable_grad():  # the bias needs no gradient; it makes torch record the softmax
-        scores_GTS = torch.baddbmm(bias.detach().requires_grad_(), q_GTK, k_GSK.mT, alpha=scale)
-        edge = get_gradient_edge(scores_GTS) if scores_GTS.requires_grad else None  # None: inference mode
-        return scores_GTS.softmax(-1), edge
+    groups, _, length = rows.bias.shape
+    width = packed.shape[1] // rows.heads
+    return packed.reshape(-1, width).index_select(0, rows.spread).view(groups, length, width)
 
 
-def _gradients(
-    gradient: Tensor,
-    scores_edge: GradientEdge,
-    q_GTK: Tensor,
-    k_GSK: Tensor,
-    v_GSK: Tensor,
-    weights_GTS: Tensor,
-    keep_GTS: Tensor | None,
-    dropped_GTS: Tensor,
-    query_gather: Tensor,
-    key_gather: Tensor,
-) -> list[Tensor]:
-    """The gradients of queries, keys and values, packed."""
-    width = q_GTK.shape[-1]
-    # Padding has no gradient: it stays zero.
-    grad_GTK = torch.zeros_like(q_GTK)
-    grad_GTK.flatten(0, 1).index_copy_(0, query_gather, gradient.reshape(-1, width))
-    grad_values_GSK = torch.bmm(dropped_GTS.mT, grad_GTK)
-    grad_weights_GTS = torch.bmm(grad_GTK, v_GSK.mT)
-    if keep_GTS is not None:
-        grad_weights_GTS.mul_(keep_GTS)
-    # The graph is retained because a caller may run the backward pass twice.
-    (grad_scores_GTS,) = torch.autograd.grad(weights_GTS, scores_edge, grad_weights_GTS, retain_graph=True)
-    grad_queries_GTK = torch.bmm(grad_scores_GTS.div_(math.sqrt(width)), k_GSK)
-    grad_keys_GSK = torch.bmm(grad_scores_GTS.mT, q_GTK)
-    return [
-        grad.flatten(0, 1).index_select(0, gather).view(-1, gradient.shape[1])
-        for grad, gather in (
-            (grad_queries_GTK, query_gather),
-            (grad_keys_GSK, key_gather),
-            (grad_values_GSK, key_gather),
-        )
-    ]
+def _pack(padded_GTK: Tensor, rows: HeadRows) -> Tensor:
+    """(G, T, K) -> (N, D)"""
+    return padded_GTK.flatten(0, 1).index_select(0, rows.gather).view(-1, rows.heads * padded_GTK.shape[-1])

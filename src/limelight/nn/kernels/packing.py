@@ -14,6 +14,7 @@ from limelight.nn.validation import check_mask
 class HeadRows:
     """How the rows of packed heads (N·H, K) map to the padded heads (B·H, T, K), and back."""
 
+    heads: int
     spread: Tensor  # (B·H·T): for each padded row, the index of a packed row; padding repeats a real token
     gather: Tensor  # (N·H): for each packed row, the index of its padded row
     bias: Tensor  # (B·H, 1, T): -inf at padding, 0 elsewhere, to be added to scores
@@ -83,7 +84,7 @@ class Packing:
         gather_NH = self.take(rows_BHT.transpose(1, 2))
         bias_BT = torch.zeros_like(real_BT, dtype=torch.float32).masked_fill(~real_BT, -math.inf)
         bias_BH1T = bias_BT[:, None, None].expand(-1, heads, 1, -1)
-        return HeadRows(spread_BHT.flatten(), gather_NH.flatten(), bias_BH1T.flatten(0, 1))
+        return HeadRows(heads, spread_BHT.flatten(), gather_NH.flatten(), bias_BH1T.flatten(0, 1))
 
 
 def hide_padding(
