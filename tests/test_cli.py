@@ -7,16 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import command as run
 
 import limelight
 from limelight.__main__ import main
 from limelight.cli import app
 from limelight.experiment import recipes
-
-
-def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "limelight", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True)
 
 
 def test_help_has_the_description_of_the_program() -> None:

@@ -1,12 +1,11 @@
 """Digits: training, resuming, prediction and figures."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from command import command
 from PIL import Image
 from support import must_fail
 from tiny import StopAt
@@ -99,11 +98,6 @@ def test_a_resumed_image_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train(tmp_path / "stopped", StopAt(23))
     assert train(tmp_path / "stopped", resume=True) == whole
-
-
-def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "limelight", *arguments]
-    return subprocess.run(program, input=stdin, capture_output=True, text=True)
 
 
 def test_the_command_predict_classifies_image_files(run: Run, seven: Path) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from browser import needs_browser, opened
+from command import command
 from PIL import Image
 from playwright.sync_api import Page
 from support import must_fail
@@ -123,12 +122,6 @@ def test_a_notebook_shows_the_explorer_in_an_iframe(run: Run, tmp_path: Path) ->
         frame = page.frame_locator("iframe")
         frame.locator("canvas").first.wait_for()
         assert "1 2 3" in frame.locator("body").inner_text()
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "limelight", *arguments], capture_output=True, text=True, check=False
-    )
 
 
 def test_the_command_see_writes_a_page_by_default(run: Run) -> None:

@@ -4,8 +4,6 @@ Each word has one translation, and the order of words is reversed.
 """
 
 import json
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 import torch
+from command import command
 from support import must_fail
 from tiny import StopAt
 
@@ -166,11 +165,6 @@ def test_other_tasks_refuse_options_of_translation(tmp_path: Path) -> None:
             run.predict(["aabca"], **options)
     with pytest.raises(WrongInput, match="option 'beam' does not apply: this task has no options"):
         run.judge(beam=2)
-
-
-def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "limelight", *arguments]
-    return subprocess.run(program, input=stdin, capture_output=True, text=True)
 
 
 def test_the_command_predict_translates_the_lines_of_stdin(run: Run) -> None:
