@@ -11,6 +11,7 @@ import torch
 from support import must_fail
 from tiny import fit
 
+import limelight
 from limelight.training.distributed import World
 from limelight.training.journal import read_journal
 
@@ -35,9 +36,9 @@ def check_curves(one: Path, two: Path) -> None:
 
 def test_two_processes_have_the_loss_curve_of_one_and_resume_to_the_same_bits(tmp_path: Path) -> None:
     check_resume(tmp_path, "3", "60", "11")
-    fit(tmp_path / "one", **{"model.dropout": 0.0})
+    fit(tmp_path / "one", {"model.dropout": 0.0})
     check_curves(tmp_path / "one", tmp_path / "two")
-    fit(tmp_path / "half", **{"model.dropout": 0.0, "train.batch": 5, "train.epochs": 2})
+    fit(tmp_path / "half", {"model.dropout": 0.0, "train.batch": 5, "train.epochs": 2})
     must_fail(check_curves, tmp_path / "half", tmp_path / "two")
 
 
@@ -57,6 +58,26 @@ def test_the_command_line_runs_under_torchrun_and_one_process_prints(tmp_path: P
     printed = torchrun("-m", "limelight", "train", "reverse", *settings, "--out", str(tmp_path / "run"))
     assert printed.count("reverse: done") == 1
     assert (tmp_path / "run" / "attention.png").is_file()
+
+
+PREDICT = """
+import os
+from pathlib import Path
+import limelight
+folder = Path(__file__).parent
+small = {"train.epochs": 1, "task.data.train": 500, "task.data.test": 100}
+run = limelight.train("reverse", small, out=folder / "run")
+(folder / f"{os.environ['RANK']}.txt").write_text(run.predict([run.sample])[0].text)
+"""
+
+
+def test_every_process_returns_the_run(tmp_path: Path) -> None:
+    program = tmp_path / "predict.py"
+    program.write_text(PREDICT)
+    torchrun(str(program))
+    run = limelight.open_run(tmp_path / "run")
+    expected = run.predict([run.sample])[0].text
+    assert [(tmp_path / f"{rank}.txt").read_text() for rank in range(2)] == [expected, expected]
 
 
 def test_a_world_of_one_process_changes_nothing() -> None:

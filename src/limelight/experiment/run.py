@@ -53,7 +53,7 @@ class Report(Config):
     signatures: dict[str, str] = Field(description="signatures of the metrics that have one")
     steps: int = Field(description="training steps")
     best_step: int = Field(description="step of the best checkpoint")
-    seconds: float = Field(description="training time")
+    seconds: float = Field(description="training time in seconds")
     parameters: int = Field(description="number of parameters of the model")
 
 
@@ -87,31 +87,46 @@ def _unusable(path: Path, saved: Saved, error: Exception) -> WrongInput:
 
 
 class Run:
-    """The best weights of a run folder, and what is needed to use them."""
+    """The best weights of a run folder, and what is needed to use them. They are loaded on first use."""
 
     def __init__(self, path: Path, device: torch.device, dataset: Dataset[Any] | None = None) -> None:
         self.path, self.device = path, device
-        self._loaded = dataset
-        for trained, task, saved in restored(path):
+        self._given = dataset
+
+    @cached_property
+    def _best(self) -> tuple[Experiment, Task[Any], nn.Module, str | None]:
+        """Experiment, task, model and digest of the data of the best checkpoint that can be used."""
+        for trained, task, saved in restored(self.path):
             try:
                 model = build_model(trained.model, task.sizes)
                 load_weights(model, saved.weights)
             except (ValueError, RuntimeError, TypeError) as error:
-                not_used(_unusable(path, saved, error))
+                not_used(_unusable(self.path, saved, error))
                 continue
-            self.experiment: Experiment = trained
-            self.task: Task[Any] = task
-            self.model: nn.Module = model.to(device).eval()
-            self._digest = saved.environment.get("data")
-            return
-        hint = f"limelight train {shlex.quote(str(path))} --resume"
-        raise WrongInput(f"{path} has no valid checkpoint; train it first: {hint}")
+            return trained, task, model.to(self.device).eval(), saved.environment.get("data")
+        hint = f"limelight train {shlex.quote(str(self.path))} --resume"
+        raise WrongInput(f"{self.path} has no valid checkpoint; train it first: {hint}")
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that the model was trained with."""
+        return self._best[0]
+
+    @property
+    def task(self) -> Task[Any]:
+        """The task, restored without its data."""
+        return self._best[1]
+
+    @property
+    def model(self) -> nn.Module:
+        """The model with the best weights, in evaluation mode."""
+        return self._best[2]
 
     @cached_property
     def dataset(self) -> Dataset[Any]:
         """The data that the run was trained on; refused if it has changed."""
-        dataset = self._loaded or self.experiment.task.load(self.experiment.seed)[1]
-        if dataset.digest != self._digest:
+        dataset = self._given or self.experiment.task.load(self.experiment.seed)[1]
+        if dataset.digest != self._best[3]:
             raise WrongInput(f"the data of {self.path} has changed since the run was trained")
         return dataset
 

@@ -22,7 +22,7 @@ from limelight.experiment.run import Report, Run
 from limelight.openmp import adaptive_spinning
 from limelight.randomness import derive
 from limelight.training import files
-from limelight.training.distributed import World, joined
+from limelight.training.distributed import World, first_process, joined
 from limelight.training.folder import Progress, RunFolder
 from limelight.training.lock import LOCK, locked
 from limelight.training.loop import SETTINGS, Trainer, another_run
@@ -41,18 +41,18 @@ def train(
     device: str = "auto",
     compiled: bool = False,
     watcher: Watcher | None = None,
-) -> Run | None:
+) -> Run:
     """Train a recipe, a TOML file, a plug-in or (to resume) a run folder, with some settings changed.
 
         run = limelight.train("reverse", {"train.epochs": 1}, out="runs/mine")
         run.predict(["3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"])
 
-    Under torchrun only the first process returns the run; all others return None.
+    Under torchrun every process returns the run, and the first one writes its report and figures.
     """
     wanted, chosen = experiment(recipe, settings, data), choose(device)
     again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
     folder = Path(out) if out else again or Path("runs") / wanted.name
-    first = os.environ.get("RANK", "0") == "0"
+    first = first_process()
     keep_memory()
     with adaptive_spinning(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the weights are initialised
@@ -79,10 +79,9 @@ def train(
                 for note in dataset.notes:
                     trainer.watcher.note(note)
                 progress = _fit(trainer, wanted, resume, inexact)
-            if not first:
-                return None
-            run = Run(folder, chosen, dataset)
-            _finish(run, progress, trainer.folder)
+            run = Run(folder, world.device, dataset)
+            if first:
+                _finish(run, progress, trainer.folder)
             return run
 
 

@@ -52,6 +52,11 @@ class World:
         return buffer.cpu().numpy().tobytes()
 
 
+def first_process() -> bool:
+    """Whether this is the first process of torchrun, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
     """The processes that torchrun started, as a process group; without torchrun, a world of one process."""
