@@ -55,7 +55,7 @@ def test_correct_code_keeps_every_promise(stem: str, name: str) -> None:
     assert not [finding.hint for finding in report.findings if "could not be tested" in finding.hint]
 
 
-def test_the_originals_are_of_every_kind() -> None:
+def test_there_is_correct_code_of_every_kind() -> None:
     assert {kind.name for stem, _ in NAMES for _, kind in original(stem).values()} == set(KINDS)
 
 
@@ -69,7 +69,7 @@ def broken_source(twin: Twin) -> str:
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)
-def test_a_broken_twin_breaks_the_expected_promise(twin: Twin, tmp_path: Path) -> None:
+def test_code_with_one_mistake_breaks_the_expected_promise(twin: Twin, tmp_path: Path) -> None:
     path = tmp_path / f"{twin.original}.py"
     path.write_text(broken_source(twin))
     report = report_of(load(path), twin.name)
@@ -83,7 +83,7 @@ def test_a_broken_twin_breaks_the_expected_promise(twin: Twin, tmp_path: Path) -
     assert finding.hint
 
 
-def test_there_are_enough_twins_of_every_kind() -> None:
+def test_there_are_enough_mistakes_for_every_kind() -> None:
     assert len(TWINS) >= 120
     assert {original(twin.original)[twin.name][1].name for twin in TWINS} == set(KINDS)
 

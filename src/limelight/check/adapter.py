@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from limelight.check.isolation.notebook import NOTEBOOK
+from limelight.check.isolation.sources import NOTEBOOK
 from limelight.check.kinds import Kind
 
 IMPORT = """from {stem} import {name}

@@ -31,6 +31,8 @@ def show(found: FileReport, console: Console) -> None:
     """Print all reports of a file."""
     if found.trouble:
         console.print(Text(f"{found.file}: {found.trouble}", style="bold"))
+    for note in found.notes:
+        console.print(Text(f"{found.file}: {note}", style="dim"))
     for report in found.reports:
         _show_report(found.file, report, console, was_used=report not in found.unchecked)
 
@@ -75,7 +77,7 @@ def summary(found: list[FileReport]) -> str:
     checked = [report for report in reports if not report.trouble]
     broken = sum(bool(report.broken) for report in checked)
     unchecked = sum(len(one.unchecked) + bool(one.trouble) for one in found)
-    text = f"{len(checked)} checked, {broken} broken"
+    text = f"{len(checked)} object{'s' * (len(checked) != 1)} checked, {broken} with broken promises"
     return f"{text}, {unchecked} not checked" if unchecked else text
 
 

@@ -51,6 +51,7 @@ class FileReport(Config):
     file: str = Field(description="the path of the file")
     reports: tuple[Report, ...] = Field((), description="one report per object")
     trouble: str = Field("", description="why the file, or a part of it, could not be checked")
+    notes: tuple[str, ...] = Field((), description="what was left out or replaced while it was loaded")
 
     def exit_code(self, *, strict: bool = False) -> int:
         """0: all promises are kept. 1: a promise is broken. 2: something could not be checked."""

@@ -70,11 +70,13 @@ def test_the_definitions_of_a_notebook_are_checked(tmp_path: Path, scale: str, p
 
 def test_cells_and_classes_with_errors_are_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     scratch, missing = "x = (1,\n  2", "import d2l\n\nclass Encoder(d2l.Module):\n    pass"
-    path = notebook(tmp_path, IMPORTS, scratch, missing, ATTENTION.format(scale=RIGHT))
+    undefined = "class Decoder(Missing):\n    pass"
+    path = notebook(tmp_path, IMPORTS, scratch, missing, undefined, ATTENTION.format(scale=RIGHT))
     found = check_file(path)
     assert "cell 2, line 1: SyntaxError" in found.trouble
-    assert "cell 3, line 3: Encoder cannot be defined: NameError" in found.trouble
-    assert broken(found) == {"scaled_dot_product": []}
+    assert "cell 4, line 1: Decoder cannot be defined: NameError: name 'Missing'" in found.trouble
+    assert broken(found) == {"Encoder": [], "scaled_dot_product": []}
+    assert found.reports[0].trouble.endswith("needs the package d2l, which is not installed")
     assert found.exit_code() == 2
 
 
@@ -90,7 +92,7 @@ def test_a_file_that_is_no_notebook_is_reported(tmp_path: Path, text: str) -> No
     path = tmp_path / "notes.ipynb"
     path.write_text(text)
     found = check_file(path)
-    assert "it is no Jupyter notebook" in found.trouble
+    assert "it is not a Jupyter notebook" in found.trouble
     assert found.exit_code() == 2
 
 

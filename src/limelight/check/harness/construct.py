@@ -51,7 +51,7 @@ class Constructor:
         given = given or {}
         named = {name: value for name, value in given.items() if name in inspect.signature(target).parameters}
         for arguments in islice(self._arguments(target, kind, sizes, given), MAXIMUM_TRIES):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             try:
                 instance = target(**(arguments | named))
             except Exception as raised:  # the checked code may raise anything
@@ -60,7 +60,8 @@ class Constructor:
             found = True
             yield instance
         if not found:
-            raise CannotConstruct(str(error) if error else "no values are known for its arguments")
+            unknown = "no values are known for its arguments"
+            raise CannotConstruct((str(error) or type(error).__name__) if error else unknown)
 
     def _arguments(
         self, target: Callable[..., Any], kind: Kind, sizes: Sizes, given: dict[str, Any] | None = None

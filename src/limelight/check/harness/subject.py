@@ -133,7 +133,7 @@ class Subject:
         if isinstance(model, nn.Module):
             model.eval()
             with torch.no_grad():
-                torch.manual_seed(seed)
+                torch.default_generator.manual_seed(seed)
                 with suppress(Exception):  # initialises lazy layers; a call that fails will fail again
                     self.call(model, self.case())
             randomise(model, seed)
@@ -143,7 +143,7 @@ class Subject:
     def case(self, seed: int = 1, **changes: Any) -> Case:
         """A random input; `changes` replace the usual sizes."""
         sizes, form = self.sizes.replace(**changes), self.form
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         if form.inputs == "images":
             return Case(torch.rand(sizes.batch, sizes.channels, *sizes.image))
         if self.kind.reads_scores:

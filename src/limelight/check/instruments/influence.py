@@ -22,7 +22,7 @@ def differs(before: Tensor, after: Tensor) -> Tensor:
 
 def _changed(subject: Subject, case: Case, position: int, seed: int = 5) -> Case:
     """The same input with another key and value at one position."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
 
     def changed(tensor: Tensor, axis: int = 1) -> Tensor:
         tensor = tensor.clone()

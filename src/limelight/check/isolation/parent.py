@@ -1,131 +1,260 @@
-"""Checks a file in a separate process with limits on time and memory.
+"""Checks a file in processes of their own, with limits on time, memory and output.
 
-Endless loops, crashes and exit() of the checked code do not affect this process. It is no sandbox: the code
-runs with the rights of the user and can do whatever the user can.
+Endless loops, crashes and exit() of the checked code do not affect this process. It is not a sandbox: the
+code runs with the rights of the user and can do whatever the user can.
 """
 
+import atexit
 import json
 import os
-import selectors
+import secrets
+import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from limelight.check.isolation.notebook import NOTEBOOK
+from pydantic import ValidationError
+
+from limelight.check.isolation.sources import NOTEBOOK
 from limelight.check.report import FileReport, Finding, Report
-from limelight.errors import WrongInput
+from limelight.errors import Stopped, WrongInput
 
-START_SECONDS = 60.0  # for importing torch on a busy machine; not counted as time of the checked code
+START_SECONDS = 120.0  # for importing torch on a busy machine; not counted as time of the checked code
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits for the process that runs the checked code."""
 
-    seconds: float = 60.0  # for each object, and for importing the file
+    seconds: float = 60.0  # for each object, and for loading the file
+    file_seconds: float = 300.0  # for all objects of one file
     memory: int = 6 << 30  # bytes
+    output: int = 16 << 20  # bytes of results
 
 
 def check_file(
-    file: Path, name: str | None = None, kind: str | None = None, limits: Limits | None = None
+    file: Path,
+    name: str | None = None,
+    kind: str | None = None,
+    limits: Limits | None = None,
+    server: "Server | None" = None,
 ) -> FileReport:
     """Check all objects of a known kind in a file, or the one with this name and the objects that it uses."""
-    limits = limits or Limits()
-    reports: list[Report] = []
-    skip: list[str] = []
+    limits, server = limits or Limits(), server or _SERVER
+    found = _Results(file, limits)
     while True:
-        trouble, killed = _run(file, name, kind, skip, limits, reports)
-        if killed is None:
-            return FileReport(file=str(file), reports=tuple(reports), trouble=trouble)
-        reports.append(killed)
-        skip = [report.name for report in reports]
-        if name is not None:
-            return FileReport(file=str(file), reports=tuple(reports))
+        skip = [report.name for report in found.reports]
+        request = {"file": str(file.resolve()), "name": name, "kind": kind, "skip": skip}
+        found.troubles, found.notes = [], []
+        killed = _run(request | {"memory": limits.memory}, found, server)
+        if killed is not None:
+            found.reports.append(killed)
+        if killed is None or name is not None or found.is_late:
+            return found.report()
 
 
-def _run(
-    file: Path, name: str | None, kind: str | None, skip: list[str], limits: Limits, reports: list[Report]
-) -> tuple[str, Report | None]:
-    """Run the process once: the trouble with the file, and the report of an object that ended the process."""
-    reading, writing = os.pipe()
-    request = {"file": str(file.resolve()), "name": name, "kind": kind, "skip": skip, "pipe": writing}
-    command = [
-        sys.executable,
-        "-m",
-        "limelight.check.isolation.worker",
-        json.dumps(request | {"memory": limits.memory}),
-    ]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=[writing],
-        start_new_session=True,
-        cwd=file.resolve().parent,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    os.close(writing)
+@dataclass
+class _Results:
+    """What has arrived from the worker of one file."""
+
+    file: Path
+    limits: Limits
+    reports: list[Report] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     current: tuple[str, str] | None = None  # name and kind of the object that is checked
-    trouble, timed_out = "", False
-    try:
-        for line in _lines(reading, limits.seconds):
-            if line is None:
-                timed_out = True
-                break
-            message = json.loads(line)
-            if "begin" in message:
-                current = message["begin"], message["kind"]
-            elif "report" in message:
-                reports.append(Report.model_validate_json(message["report"]))
-                current = None
-            elif "trouble" in message:
-                trouble = "; ".join(filter(None, (trouble, message["trouble"])))
-    finally:
-        _end(process)
-        os.close(reading)
-    if current is not None:
-        return trouble, _did_not_return(*current, process.returncode, timed_out, limits)
+    is_done: bool = False
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() > self.begin + self.limits.file_seconds
+
+    def add(self, line: bytes, token: str) -> None:
+        """Read one message; ValueError if the worker cannot have sent it."""
+        message = json.loads(line)
+        if not isinstance(message, dict) or message.get("token") != token:
+            raise ValueError("no message of the worker")
+        match message:
+            case {"begin": str(name), "kind": str(kind)}:
+                self.current = name, kind
+            case {"report": str(report)}:
+                self.reports.append(Report.model_validate_json(report))
+                self.current = None
+            case {"trouble": str(trouble)}:
+                self.troubles.append(trouble)
+            case {"note": str(note)}:
+                self.notes.append(note)
+            case {"done": True}:
+                self.is_done = True
+            case _:
+                raise ValueError("unknown message")
+
+    def report(self) -> FileReport:
+        trouble = "; ".join(self.troubles)
+        return FileReport(
+            file=str(self.file), reports=tuple(self.reports), trouble=trouble, notes=tuple(self.notes)
+        )
+
+
+def _run(request: dict[str, Any], found: _Results, server: "Server") -> Report | None:
+    """Run the worker once; returns the report about an object that ended it."""
+    limits = found.limits
+    token = secrets.token_hex(16)
+    found.current, found.is_done, timed_out = None, False, False
+    with tempfile.TemporaryDirectory(prefix="limelight-", ignore_cleanup_errors=True) as folder:
+        worker = server.start(request | {"token": token, "folder": folder})
+        try:
+            for line in _lines(worker.results, found):
+                if line is None:
+                    timed_out = True
+                    break
+                found.add(line, token)
+        except (ValueError, ValidationError, RecursionError):
+            found.troubles.append(
+                "the checked code wrote to the channel of the results: they cannot be trusted"
+            )
+            found.current, found.is_done = None, True
+        finally:
+            code = server.end(worker)
+    if found.current is not None:
+        name, kind = found.current
+        return _did_not_return(name, kind, code, timed_out, limits)
     if timed_out:
-        seconds = f"importing it takes longer than {limits.seconds:g} s"
-        return f"{seconds}: does it contain an endless loop, or training?", None
-    if process.returncode and not trouble and not reports:
-        return f"the process ended while importing it ({_exit_reason(process.returncode)})", None
-    return trouble, None
+        seconds = f"loading it takes longer than {limits.seconds:g} s"
+        found.troubles.append(f"{seconds}: does it contain an endless loop, or training?")
+    elif not found.is_done:
+        found.troubles.append(f"the process ended before the check was finished ({_exit_reason(code)})")
+    return None
 
 
-def _lines(reading: int, seconds: float) -> Iterator[str | None]:
-    """The lines of the pipe; None if the next one does not arrive in time."""
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(reading, selectors.EVENT_READ)
-        deadline = time.monotonic() + seconds + START_SECONDS
-        while True:
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                yield None
-                return
-            piece = os.read(reading, 1 << 16)
-            if not piece:
-                return
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                yield line.decode()
-                deadline = time.monotonic() + seconds
+def _lines(results: int, found: _Results) -> Iterator[bytes | None]:
+    """The lines of the results; None if the next one is late, ValueError if there are too many."""
+    rest, size = b"", 0
+    deadline = time.monotonic() + found.limits.seconds
+    while True:
+        end = min(deadline, found.begin + found.limits.file_seconds)
+        if not select.select([results], [], [], max(0.0, end - time.monotonic()))[0]:
+            yield None
+            return
+        piece = os.read(results, 1 << 16)
+        if not piece:
+            return
+        size += len(piece)
+        if size > found.limits.output:
+            raise ValueError("too much output")
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line
+            deadline = time.monotonic() + found.limits.seconds
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the process and all that it has started; if it is about to exit, wait for its exit code."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=0.5)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@dataclass
+class _Worker:
+    """The parent's ends of the two channels of one worker."""
+
+    results: int  # a pipe
+    life: socket.socket  # closing it ends the worker; the keeper sends the exit code
+
+    def stop(self) -> None:
+        """Tell the keeper to end the worker and all that it has started."""
+        with suppress(OSError):
+            self.life.shutdown(socket.SHUT_WR)
+
+    def end(self) -> int:
+        """Stop the worker; returns its exit code."""
+        self.stop()
+        self.life.settimeout(5.0)
+        code = b""
+        with suppress(OSError):
+            code = self.life.recv(100)
+        self.life.close()
+        os.close(self.results)
+        return int(code) if code.lstrip(b"-").isdigit() else -int(signal.SIGKILL)
+
+
+class Server:
+    """The process that has imported torch; it is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._workers: list[_Worker] = []
+        self._is_closed = False
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, request: dict[str, Any]) -> _Worker:
+        """Start a worker for this request."""
+        reading, writing = os.pipe()
+        ours, theirs = socket.socketpair()
+        try:
+            with self._lock:
+                connection = self._socket or self._begin()
+                if connection.recv(1) == b"":
+                    raise Stopped("the process that checks files has ended")
+                socket.send_fds(connection, [json.dumps(request).encode()], [writing, theirs.fileno()])
+        except BaseException:
+            os.close(reading)
+            ours.close()
+            raise
+        finally:
+            os.close(writing)
+            theirs.close()
+        worker = _Worker(reading, ours)
+        self._workers.append(worker)
+        return worker
+
+    def end(self, worker: _Worker) -> int:
+        """End a worker; returns its exit code."""
+        self._workers.remove(worker)
+        return worker.end()
+
+    def _begin(self) -> socket.socket:
+        if self._is_closed:
+            raise Stopped("the check has been stopped")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                # -P: the current folder is not searched for modules.
+                [sys.executable, "-P", "-m", "limelight.check.isolation.server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        ours.settimeout(START_SECONDS)
+        atexit.register(self.close)
+        self._socket = ours
+        return ours
+
+    def close(self) -> None:
+        """End the server, and the workers that are still running."""
+        self._is_closed = True
+        for worker in list(self._workers):
+            worker.stop()
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.wait()
+        self._socket = self._process = None
+
+
+_SERVER = Server()  # of all calls of `check_file` in this process
 
 
 def _did_not_return(name: str, kind: str, code: int, timed_out: bool, limits: Limits) -> Report:
@@ -154,13 +283,15 @@ def check_files(path: str, kind: str | None = None) -> Iterator[FileReport]:
     where = Path(name_of_file)
     if not where.exists():
         raise WrongInput(f"{where}: there is no such file or folder")
+    if where.is_file() and where.suffix not in (".py", NOTEBOOK):
+        raise WrongInput(f"{where} is not a Python file (.py), a notebook (.ipynb) or a folder")
     if where.is_dir() and name:
         raise WrongInput(f"{path}: ::NAME needs a file, and {where} is a folder")
     files = python_files(where)
     if not files:
-        raise WrongInput(f"{where}: it contains no Python file and no notebook")
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        yield from pool.map(lambda file: check_file(file, name or None, kind), files)
+        raise WrongInput(f"{where}: the folder contains no Python file (.py) and no notebook (.ipynb)")
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool, Server() as server:
+        yield from pool.map(lambda file: check_file(file, name or None, kind, server=server), files)
 
 
 def python_files(path: Path) -> list[Path]:
