@@ -9,7 +9,7 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from limelight.cli import app
 from limelight.errors import Stopped, WrongInput
@@ -29,7 +29,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with adaptive_spinning():
             app(arguments, exit_on_error=False, print_error=False)
-    except (CycloptsError, WrongInput) as error:
+    except CycloptsError as error:
+        _fail(_usage(error), 2)
+    except WrongInput as error:
         _fail(str(error), 2)
     except Stopped as error:
         _fail(str(error), 1)
@@ -49,6 +51,18 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("not enough memory", 1)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
+
+
+def _usage(error: CycloptsError) -> str:
+    """The message of cyclopts in one line, with the command that describes the arguments."""
+    message = str(error)
+    if isinstance(error, UnusedCliTokensError):
+        message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
+    elif isinstance(error, MissingArgumentError) and error.argument and error.argument.index is not None:
+        message = f"{error.argument.name.removeprefix('--').upper()} is missing"
+    if not error.command_chain:
+        return message
+    return f"{message.removesuffix('.')} (see limelight {' '.join(error.command_chain)} --help)"
 
 
 def _end_on_signals() -> None:

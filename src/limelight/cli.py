@@ -18,13 +18,19 @@ Settings = Annotated[
         name="--set",
         negative="",
         show_default=False,
-        help="Change a setting, given as KEY=VALUE, such as model.heads=2. Can be repeated.",
+        help="Change a setting: KEY=VALUE, for example model.heads=2. Can be repeated. The file "
+        "experiment.toml of a run folder lists all keys.",
     ),
 ]
-Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
+Data = Annotated[
+    Path | None,
+    Parameter(help="Your own data: a file or a folder. `limelight recipes` shows which recipes read it."),
+]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
-RunFolder = Annotated[Path, Parameter(help="The run folder.")]
+RunFolder = Annotated[
+    Path, Parameter(help="Run folder that `limelight train` wrote, for example runs/reverse.")
+]
 
 app = App(
     name="limelight",
@@ -73,19 +79,20 @@ def train(
         Name of a recipe (see `limelight recipes`), your own TOML file, a plug-in (.py file), or a run folder
         to resume.
     out
-        The run folder. By default runs/NAME, with the name of the recipe.
+        Run folder to write. By default runs/NAME, where NAME is the name of the recipe.
     resume
         Continue from the newest checkpoint of the run folder. The result is bit-identical to that of an
         uninterrupted run.
     allow_inexact
-        Resume even if settings, versions or the number of threads have changed. The data, the optimiser,
-        the weight average and all shapes must still be the same.
+        With --resume: resume even if settings, versions of libraries or the number of threads have changed;
+        the result may then differ. The data, the optimiser, train.average and all shapes must be the same.
     compiled
-        Compile the model with torch.compile. This is useful on GPUs.
+        Compile the model with torch.compile, which can make training faster on GPUs.
     """
     from limelight.experiment import train
     from limelight.experiment.config import setting
     from limelight.terminal import show_report
+    from limelight.training.distributed import first_process
     from limelight.training.progress import watcher
 
     run = train(
@@ -99,7 +106,7 @@ def train(
         compiled=compiled,
         watcher=watcher(),
     )
-    if run is not None:  # under torchrun, only the first process has a run
+    if first_process():
         show_report(run)
 
 
@@ -124,12 +131,12 @@ def evaluate(
     split
         The split: train, validation or test. By default test, or validation if the data has no test split.
     beam
-        Translation: number of beams. By default 1, which is greedy search.
+        Translation: number of beams in beam search. By default 1, which is greedy search.
     length_penalty
-        Translation with several beams: they are ranked by log-probability / length^penalty. By default 1;
-        0 favours short translations.
+        Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
+        the length in tokens. By default 1; 0 favours short translations.
     as_json
-        Print one JSON object with all digits.
+        Print one JSON object with values that are not rounded.
     """
     from limelight.experiment import open_run
     from limelight.terminal import given_options, show_metrics
@@ -156,7 +163,7 @@ def predict(
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
-    """Print the predictions of a trained model for arguments, the lines of files, or the lines of stdin.
+    """Print the predictions of a trained model for inputs given as arguments, in files or on stdin.
 
     Example: limelight predict runs/reverse "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"
 
@@ -167,30 +174,34 @@ def predict(
     Parameters
     ----------
     text
-        Inputs. If an input is the name of a file, its lines are read; of a CSV or TSV file, the column of
-        texts that the model was trained on. If there are no inputs, stdin is read. For image models, an
-        input is the name of an image file.
+        Inputs: lines of text, or files. Each line of a text file is one input; in a CSV or TSV file, each
+        field of the text column that the model was trained on. Image models take image files. Without
+        arguments, each line of stdin is one input.
     beam
-        Translation: number of beams; 1 is greedy search. By default 4, or --n-best if that is more; 1 with
-        a temperature.
+        Translation: number of beams in beam search; 1 is greedy search. By default 4, or --n-best if that is
+        more; with --temperature, always 1.
     n_best
-        Translation: number of answers per input, the best first. By default 1. If there are several, each
-        line starts with the log-probability and a tab.
+        Translation: number of answers per input, the best first (see --length-penalty). By default 1. With
+        more than one, each line starts with the log-probability of the answer and a tab.
     length_penalty
-        Translation with several beams: they are ranked by log-probability / length^penalty. By default 1;
-        0 favours short translations.
+        Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
+        the length in tokens. By default 1; 0 favours short translations.
     temperature
-        Translation: sampling temperature. 0, the default, does not sample.
+        Translation: sample each token with this temperature, for example 0.7. By default 0, which does not
+        sample.
     top_k
-        With a temperature: sample from the k most likely tokens only. By default all tokens.
+        With --temperature: sample from the k most likely tokens only. By default 0, which means all tokens.
     top_p
-        With a temperature: sample from the most likely tokens with this total probability. By default 1.
+        With --temperature: sample from the most likely tokens with this total probability only. By default 1,
+        which means all tokens.
     seed
-        With a temperature: random seed. By default 1.
+        With --temperature: random seed. By default 1.
     alignment
-        Translation: add a tab and the word alignment, such as 0-0 1-2 (input word - output word, from 0).
+        Translation: add a tab and the word alignment to each line. 0-0 1-2 means that input word 0 is aligned
+        with output word 0, and input word 1 with output word 2.
     as_json
-        Print one JSON object per input: input, answer, probability, and others and alignment if requested.
+        Print one JSON object per input, with the keys input, answer and probability; with --n-best, also
+        others; with --alignment, also alignment.
     """
     from limelight.experiment import open_run
     from limelight.terminal import chunks, given_options, inputs, print_answer
@@ -236,13 +247,14 @@ def see(
     Parameters
     ----------
     given
-        A line of text, or an image file. By default, held-out examples.
+        Input: a line of text, or an image file. By default, examples of the test split, or of validation if
+        the data has no test split.
     out
-        The file to write, by default report.html in the run folder. Its suffix selects the format: .html is
-        an interactive page in one file that needs no network; .png, .svg or .pdf is a figure (of a text, the
-        last 24 attention maps; of a translation, the maps from its words to the source); .json is data.
+        File to write. By default report.html in the run folder. The suffix selects the format: .html is an
+        interactive page that works offline; .png, .svg and .pdf are figures of one input, with at most 24
+        attention maps (of translations, cross-attention only); .json contains all attention weights.
     dark
-        Draw the figure on a dark background. A page follows the setting of the browser.
+        Draw the figure on a dark background. An HTML page follows the setting of the browser.
     """
     from limelight.experiment import open_run
     from limelight.experiment.pages import write_records
@@ -266,7 +278,7 @@ def serve(
     Parameters
     ----------
     port
-        The port of http://127.0.0.1:PORT/, which only this machine can reach. 0 selects a free port.
+        Port of the address http://127.0.0.1:PORT/, which only this machine can reach. 0 selects a free port.
     """
     from limelight.experiment import open_run
     from limelight.experiment.pages import about
@@ -284,7 +296,7 @@ def explain(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Print the shapes, parameters and cost of each layer of a model.
+    """Print the shapes, parameters and cost in multiply-adds of each layer of a model.
 
     Example: limelight explain reverse --set model.heads=2
 
@@ -312,9 +324,9 @@ def check(
 ) -> None:
     """Check attention code that you or others wrote, with a counter-example for each mistake.
 
-    Each class and function whose name looks like a part of a Transformer is constructed, called with small
-    random inputs, and tested against the promises of its kind. The code runs in a separate process with
-    limits on time and memory. This is no sandbox: only check code that you would also run.
+    Each function and nn.Module whose name looks like a part of a Transformer is called with small random
+    inputs, and tested against the promises of its kind. The code runs in a separate process with
+    limits on time and memory. This is not a sandbox: check only code that you would also run yourself.
 
     Exit code 0: all promises are kept. 1: a promise is broken. 2: something could not be checked.
 
@@ -331,11 +343,14 @@ def check(
     path
         A Python file, a notebook, a folder, or FILE.py::NAME for one class or function and the ones it uses.
     kind
-        The kind of the object, if its name is unusual: masked-softmax, multi-head-attention, encoder, ...
+        Kind of the object, if it cannot be derived from its name: additive-attention, causal-mask, decoder,
+        decoder-block, dot-product-attention, encoder, encoder-block, feed-forward, masked-softmax,
+        multi-head-attention, patch-embedding, positional-encoding, scaled-dot-product, sequence-model or
+        vision-transformer.
     as_json
-        Print JSON: one line per file, with all findings.
+        Print one JSON object per file, with all findings.
     strict
-        Warnings count as broken promises.
+        Count warnings as broken promises.
     """
     from limelight.check.format import show_reports
     from limelight.check.isolation.parent import check_files

@@ -1,5 +1,6 @@
 """The base class of all configs, and error messages that name the full key."""
 
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -8,6 +9,14 @@ from pydantic_core import ErrorDetails
 from limelight.errors import WrongInput, unknown, wrong
 
 MAX_SHOWN = 40  # characters of a value in a message
+# Messages of pydantic that do not fit after "allowed:".
+MESSAGES = {
+    "a valid integer": "an integer",
+    "a valid number": "a number",
+    "a valid string": "a string",
+    "a valid boolean": "true or false",
+    "a valid dictionary or object to extract fields from": "settings with keys of their own",
+}
 
 
 class Config(BaseModel):
@@ -67,16 +76,17 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     key = ".".join(keys)
     what = error["type"]
     if what == "extra_forbidden":
-        known = _keys_beside(config, error["loc"])
-        return unknown("key", key, [".".join([*keys[:-1], name]) for name in known])
+        known = [".".join([*keys[:-1], name]) for name in _keys_beside(config, error["loc"])]
+        return _unknown_key(key, known, values)
     if what == "missing":
-        return WrongInput(f"{'.'.join([*keys, str(error['loc'][-1])])} is missing; it must be given")
+        return WrongInput(f"{'.'.join([*keys, str(error['loc'][-1])])} is missing; it is required")
     if what in ("union_tag_invalid", "union_tag_not_found"):
         context = error.get("ctx", {})
         given = repr(context["tag"]) if "tag" in context else "missing"
         tags = context.get("expected_tags", "one of the kinds in the recipes")
         return wrong(f"{key}.kind", given, str(tags))
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = MESSAGES.get(message, message)
     if what == "value_error":  # from a validator of our own, with a message of its own
         if not key:
             return WrongInput(message)
@@ -84,9 +94,27 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     return wrong(key or "the experiment", repr(error["input"]), message)
 
 
+def _unknown_key(key: str, known: list[str], values: dict[str, Any]) -> WrongInput:
+    """The exception for an unknown key. For `heads`, it suggests a given key such as `model.heads`."""
+    # The last part of a key without the groups that it belongs to is the most common mistake.
+    longer = [other for other in _all_keys(values) if other.endswith(f".{key}")]
+    if longer and key not in known:
+        allowed = ", ".join(sorted(known))
+        return WrongInput(f"key {key!r} is unknown; did you mean {longer[0]!r}? allowed: {allowed}")
+    return unknown("key", key, known)
+
+
+def _all_keys(values: dict[str, Any], above: str = "") -> list[str]:
+    """The dotted keys of all settings and of all groups of settings."""
+    found = []
+    for key, value in values.items():
+        found += [above + key, *(_all_keys(value, f"{above}{key}.") if isinstance(value, dict) else ())]
+    return found
+
+
 def _keys_beside(config: type[Config], path: tuple[int | str, ...]) -> list[str]:
     """The valid keys at the place where the last part of `path` was given."""
-    schema = config.model_json_schema()
+    schema = _schema(config)
     place = schema
     for part in path[:-1]:
         place = _resolve(schema, place)
@@ -94,6 +122,11 @@ def _keys_beside(config: type[Config], path: tuple[int | str, ...]) -> list[str]
         below = place.get("properties", {}).get(str(part), {})
         place = {"$ref": options[part]} if part in options else below
     return list(_resolve(schema, place).get("properties", {}))
+
+
+@cache
+def _schema(config: type[Config]) -> dict[str, Any]:
+    return config.model_json_schema()
 
 
 def _resolve(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:

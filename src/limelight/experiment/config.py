@@ -27,9 +27,10 @@ class Experiment(Config):
     """All settings of a training run."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name; the default name of the run folder"
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="name of the experiment; the default run folder is runs/NAME",
     )
-    about: str = Field("", description="one line about the experiment")
+    about: str = Field("", description="one-line description")
     plugin: str = Field("", description="Python file that defines and registers the task")
     plugin_digest: str = Field("", description="SHA-256 of that file, which must not change within a run")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of the data, the weights and all random draws")

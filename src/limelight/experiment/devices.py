@@ -2,7 +2,7 @@
 
 import torch
 
-from limelight.errors import unknown, wrong
+from limelight.errors import WrongInput, unknown
 
 
 def choose(device: str) -> torch.device:
@@ -14,5 +14,5 @@ def choose(device: str) -> torch.device:
         raise unknown("device", device, ["auto", *available])
     if not available[device]:
         names = ", ".join(name for name in available if available[name])
-        raise wrong("device", repr(device), f"those of this machine: {names}")
+        raise WrongInput(f"device is {device!r}; allowed on this machine: {names}")
     return torch.device(device)

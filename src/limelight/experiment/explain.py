@@ -32,8 +32,10 @@ WIDEST = 32  # maximum number of characters in a line of parameters
 # Texts below the table, by the kind of layer that they explain.
 LEGENDS = {
     "all": """\
-shapes: batch × items × width; real items × width if padding is removed
-cost: multiply-adds per sequence, forward pass; only matrix products count""",
+shapes: batch × items × width; where padding is removed, items of the whole
+batch × width
+cost: multiply-adds of the forward pass for one sequence or image; only matrix
+products count""",
     "calls": "calls: with several, the shapes are those of the first; the cost is the sum",
     "MultiHeadAttention": """\
 W_q, b_q: query.weight and query.bias in the state dict; k is key, v is value,

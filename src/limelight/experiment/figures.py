@@ -13,7 +13,7 @@ def run_figures(run: Run) -> dict[str, Figure]:
     """The figures of a finished run, by file name."""
     name, dataset = run.experiment.name, run.dataset
     return {
-        "curves": draw_curves(run.journal, run.task.goal.metric, title=name),
+        "curves": draw_curves(run.journal, run.task.goal.metric, title=f"{name}: training curves"),
         **run.task.figures(run.model, dataset, dataset.held_out, name),
         "attention": attention_figure(run),
     }

@@ -72,11 +72,11 @@ def _available_examples(run: Run) -> list[Record]:
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     """The results of a run; an unfinished run has no report."""
-    facts = [("what", run.experiment.about)]
+    facts = [("task", run.experiment.about)]
     try:
         reached = run.report
     except FileNotFoundError:
-        return [*facts, ("steps", "not finished; continue with limelight train … --resume")]
+        return [*facts, ("steps", "not finished; resume with limelight train RUN --resume")]
     for split, metrics in reached["metrics"].items():
         facts += [(f"{split} {name}", show_metric(name, value)) for name, value in metrics.items()]
     return [

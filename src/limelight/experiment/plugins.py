@@ -49,7 +49,7 @@ class _Loader(SourceLoader):
 def load_plugin(path: Path, digest: str | None = None) -> Plugin:
     """Import a plug-in, whose code registers its task. If `digest` is given, the file must have it."""
     if not path.is_file():
-        raise WrongInput(f"plugin is {str(path)!r}; allowed: a Python file")
+        raise WrongInput(f"plugin is {str(path)!r}, and there is no such file; allowed: a Python file")
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if digest and digest != found:

@@ -14,7 +14,7 @@ class BlockSettings(ModelConfig):
 
     width: int = Field(32, ge=1, le=65_536, description="model width: the size of the vector of a token")
     heads: int = Field(1, ge=1, le=65_536, description="attention heads per layer; a divisor of width")
-    hidden: int = Field(64, ge=1, le=1_000_000, description="units of the feed-forward network")
+    hidden: int = Field(64, ge=1, le=1_000_000, description="hidden units of the feed-forward network")
     activation: Literal["relu", "gelu"] = Field(
         "relu", description="activation function of the feed-forward network"
     )
@@ -26,7 +26,7 @@ class BlockSettings(ModelConfig):
         None,
         ge=0,
         lt=1,
-        description="dropout probability of attention weights and feed-forward units; by default as dropout",
+        description="dropout probability of attention weights and feed-forward units; default: dropout",
     )
 
     @model_validator(mode="after")

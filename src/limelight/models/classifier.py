@@ -16,7 +16,9 @@ class ClassifierConfig(EncoderConfig):
 
     kind: Literal["classifier"] = Field("classifier", description="the kind of model")
     pooling: Literal["mean", "max", "class-token", "attention"] = Field(
-        "mean", description="how the items of a sequence become one vector"
+        "mean",
+        description="how the vectors of all items become one: their mean, their maximum, that of an added "
+        "class token, or attention with a learned query",
     )
 
     @model_validator(mode="after")

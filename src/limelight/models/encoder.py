@@ -15,7 +15,7 @@ class EncoderConfig(BlockSettings):
 
     depth: int = Field(1, ge=1, le=1_000, description="number of encoder blocks")
     positions: Literal["none", "sinusoidal", "learned"] = Field(
-        "sinusoidal", description="positional encoding; without it, the model ignores the order of the items"
+        "sinusoidal", description="positional encoding; with none, the model ignores the order of the items"
     )
     causal: bool = Field(False, description="whether an item may attend only to itself and earlier items")
     input_dropout: float = Field(0.0, ge=0, lt=1, description="dropout probability of the inputs")

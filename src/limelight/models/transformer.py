@@ -28,7 +28,9 @@ class TransformerConfig(BlockSettings):
     kind: Literal["transformer"] = Field("transformer", description="the kind of model")
     encoder_depth: int = Field(2, ge=1, le=1_000, description="number of encoder blocks")
     decoder_depth: int = Field(2, ge=1, le=1_000, description="number of decoder blocks")
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
+    positions: Literal["sinusoidal", "learned"] = Field(
+        "sinusoidal", description="positional encoding: fixed sinusoids or learned"
+    )
     tied: Literal["nothing", "output", "all"] = Field(
         "nothing",
         description="layers that share one matrix: nothing; output: target embedding and output layer; "

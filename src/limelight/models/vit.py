@@ -32,16 +32,19 @@ class ViTConfig(BlockSettings):
     norm: Literal["post", "pre"] = Field(
         "pre", description="layer norm after each residual connection (post) or before each sub-layer (pre)"
     )
-    positions: Literal["learned", "sinusoidal"] = Field("learned", description="positional encoding")
+    positions: Literal["learned", "sinusoidal"] = Field(
+        "learned", description="positional encoding: learned or fixed sinusoids"
+    )
     pooling: Literal["class-token", "mean"] = Field(
-        "class-token", description="how the patches of an image become one vector"
+        "class-token",
+        description="the vector that is classified: that of the class token, or the mean of all patches",
     )
     init: Literal["xavier", "mimetic"] = Field(
         "xavier",
         description="initialisation of attention: Xavier, or mimetic, which imitates trained vision models",
     )
     patch_dropout: float = Field(
-        0.0, ge=0, lt=1, description="share of the patches of each image that is left out in training"
+        0.0, ge=0, lt=1, description="share of the patches of each image that is dropped in training"
     )
     stochastic_depth: float = Field(
         0.0,

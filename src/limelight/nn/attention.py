@@ -151,7 +151,7 @@ def _check(queries: Tensor, keys: Tensor, mask: Tensor | None) -> None:
     _check_type("keys", keys, queries)
     lead, width = queries.shape[:-2], queries.shape[-1]
     if keys.dim() != queries.dim() or keys.shape[:-2] != lead or keys.shape[-1] != width:
-        allowed = f"{tuple(lead)} + (S, {width}), as the queries"
+        allowed = f"({', '.join(map(str, (*lead, 'S', width)))}), which fits the queries"
         raise wrong("keys", f"of shape {tuple(keys.shape)}", allowed)
     if mask is not None:
         check_mask("mask", mask, (*lead, queries.shape[-2], keys.shape[-2]), "(..., T, S)")
@@ -159,7 +159,7 @@ def _check(queries: Tensor, keys: Tensor, mask: Tensor | None) -> None:
 
 def _check_type(argument: str, value: Tensor, queries: Tensor) -> None:
     if value.dtype != queries.dtype:
-        raise wrong(argument, f"of type {value.dtype}", f"{queries.dtype}, as the queries")
+        raise wrong(argument, f"of type {value.dtype}", f"{queries.dtype}, the type of the queries")
 
 
 def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:

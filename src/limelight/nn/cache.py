@@ -40,7 +40,7 @@ class Cache:
             raise wrong("cache", f"of {self.capacity} positions", f"at least {end} for this step")
         if self._buffer is None:
             self._buffer = KeyValues(*(_buffer(new_x, self.capacity) for new_x in new))
-        check_batch("queries", new.keys, len(self._buffer.keys), "in the cache")
+        check_batch("queries", new.keys, len(self._buffer.keys), "the cache")
         for buffer, new_x in zip(self._buffer, new, strict=True):
             buffer[:, :, self.length : end] = new_x
         self.length = end

@@ -22,13 +22,13 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
     if not lengths.numel():
         lengths = lengths.long()  # torch.tensor([]) is of type float
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
-        raise wrong("lengths", f"of type {lengths.dtype}", "whole numbers")
+        raise wrong("lengths", f"of type {lengths.dtype}", "integers")
     if lengths.dim() not in (1, 2):
         raise wrong("lengths", f"of shape {tuple(lengths.shape)}", "(B) or (B, T)")
     longest = int(lengths.max()) if lengths.numel() else 0
     size = longest if size is None else size
     if not isinstance(size, int) or size < 0:
-        raise wrong("size", repr(size), "a whole number from 0 on")
+        raise wrong("size", repr(size), "an integer of at least 0")
     if longest > size or (lengths < 0).any():
         raise wrong("lengths", f"from {int(lengths.min())} to {longest}", f"0 to size={size}")
     if lengths.dim() == 1:
@@ -64,5 +64,5 @@ def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None)
     query, and to all keys up to its own position.
     """
     if size < 0 or past < 0:
-        raise wrong("size, past", f"({size}, {past})", "whole numbers from 0 on")
+        raise wrong("size, past", f"({size}, {past})", "integers of at least 0")
     return torch.ones(1, size, past + size, dtype=torch.bool, device=device).tril(past)

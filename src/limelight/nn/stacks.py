@@ -111,7 +111,7 @@ class Decoder(nn.Module):
         """
         if len(cache.memories) != len(self.blocks):
             raise wrong("cache", f"of {len(cache.memories)} blocks", f"{len(self.blocks)} blocks")
-        check_batch("x", x, cache.batch, "in the cache")
+        check_batch("x", x, cache.batch, "the cache")
         for block, memory, decoded in zip(self.blocks, cache.memories, cache.decoded, strict=True):
             x = block(x, memory, memory_mask=cache.memory_mask, cache=decoded)
         return self.norm(x)

@@ -11,7 +11,7 @@ Role = Literal["self", "cross", "pooling"]
 
 
 class Tap(nn.Module):
-    """Passes attention weights on to its watchers; while nobody watches, no weights are computed.
+    """Passes attention weights on to its watchers; without watchers, no weights are computed.
 
     A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`. Its role is "self"
     where a sequence attends to itself, "cross" where it attends to a memory, and "pooling" where one learned
@@ -26,7 +26,7 @@ class Tap(nn.Module):
 
     @property
     def watched(self) -> bool:
-        """Whether somebody watches."""
+        """Whether the tap has watchers."""
         return bool(self._watchers)
 
     def __getstate__(self) -> dict[str, Any]:

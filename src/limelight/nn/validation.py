@@ -9,9 +9,9 @@ from limelight.errors import wrong
 
 
 def check_size(argument: str, value: int) -> int:
-    """Checks a whole number of at least 1, and returns it."""
+    """Checks an integer of at least 1, and returns it."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise wrong(argument, repr(value), "a whole number of at least 1")
+        raise wrong(argument, repr(value), "an integer of at least 1")
     return int(value)
 
 
@@ -41,7 +41,7 @@ def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
 def check_batch(argument: str, value: Tensor, batch: int, owner: str) -> None:
     """Checks that the first axis of a tensor is the batch size of `owner`."""
     if len(value) != batch:
-        raise wrong(argument, f"a batch of {len(value)}", f"{batch}, as {owner}")
+        raise wrong(f"batch size of {argument}", len(value), f"{batch}, that of {owner}")
 
 
 def check_mask(argument: str, mask: Tensor, shape: tuple[int, ...], axes: str) -> None:

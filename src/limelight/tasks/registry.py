@@ -1,6 +1,6 @@
 """All tasks by kind. A plug-in adds its task with `register`."""
 
-from functools import reduce
+from functools import cache, reduce
 from importlib.metadata import entry_points
 from operator import or_
 from typing import Annotated, Any, TypeVar
@@ -38,8 +38,9 @@ def register(config: C) -> C:
     return config
 
 
+@cache  # the files of all installed packages are read
 def load_installed() -> None:
-    """Register the tasks of installed packages."""
+    """Register the tasks of installed packages, once per process."""
     for found in entry_points(group=ENTRY_POINTS):
         register(found.load())
 

@@ -28,14 +28,17 @@ class TrainConfig(Config):
         1,
         ge=1,
         le=1_000_000,
-        description="Parts in which each process computes its share of a batch; gradients are summed.",
+        description="Number of parts into which each process splits its share of a batch to save memory; the "
+        "gradients of the parts are summed.",
     )
     optimiser: Literal["adam", "muon"] = Field(
         "adam", description="adam: AdamW. muon: Muon for the hidden matrices, AdamW for all other parameters."
     )
     rate: float = Field(1e-3, gt=0, description="Peak learning rate, reached at the end of the warm-up.")
     schedule: Literal["cosine", "inverse-root", "constant"] = Field(
-        "cosine", description="The learning rate after the warm-up."
+        "cosine",
+        description="Learning rate after the warm-up: cosine falls to 0 at the last step, inverse-root falls "
+        "with 1/√step, constant stays at the peak.",
     )
     warmup: int = Field(
         50,
@@ -43,9 +46,14 @@ class TrainConfig(Config):
         le=1_000_000_000,
         description="Steps of linear warm-up, at most a quarter of all steps; 0 starts at the peak rate.",
     )
-    decay: float = Field(0.01, ge=0, description="Weight decay of matrices; 0 disables it.")
+    decay: float = Field(0.01, ge=0, description="Weight decay, applied to matrices only; 0 disables it.")
     clip: float = Field(1.0, ge=0, description="Maximum gradient norm; 0 disables clipping.")
-    smoothing: float = Field(0.0, ge=0, lt=1, description="Label smoothing; 0 disables it.")
+    smoothing: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Label smoothing: probability that is spread over all classes or tokens; 0 disables it.",
+    )
     average: float = Field(
         0.0,
         ge=0,

@@ -68,7 +68,9 @@ def watch(
     taps = _taps(model)
     for name in names:
         if not any(_is_below(tap, name) for tap in taps):
-            raise wrong("name", repr(name), "at or above one of " + ", ".join(taps))
+            raise wrong(
+                "name", repr(name), "one of these taps, or a module that contains one: " + ", ".join(taps)
+            )
     if names:
         taps = {tap: part for tap, part in taps.items() if any(_is_below(tap, n) for n in names)}
     seen: dict[str, list[Tensor]] = {name: [] for name in taps}

@@ -70,7 +70,7 @@ class Record(Config):
     answer: str = Field(description="the prediction")
     probability: float | None = Field(None, description="probability of the prediction; none for a number")
     truth: str | None = Field(None, description="the correct answer, where it is known")
-    right: bool | None = Field(None, description="whether the prediction is correct, where that can be told")
+    right: bool | None = Field(None, description="whether the prediction is correct, where that is defined")
     sides: dict[str, tuple[str, ...]] = Field(description="tokens by side: source, target, ...")
     maps: tuple[AttentionMap, ...] = Field(description="the attention maps")
     weights: str = Field(description="the weights of all maps, packed by `pack`")

@@ -16,7 +16,9 @@ class AugmentConfig(Config):
     crop: int = Field(
         0, ge=0, le=1_000, description="random crops of the original size after padding by this many pixels"
     )
-    padding: Literal["zeros", "reflect"] = Field("zeros", description="padding mode of random crops")
+    padding: Literal["zeros", "reflect"] = Field(
+        "zeros", description="padding of random crops: zeros, or reflected pixels"
+    )
     flip: bool = Field(False, description="flip images horizontally with probability 0.5")
     brightness: float = Field(
         0.0, ge=0, lt=1, description="multiply pixels by a random factor in [1 - brightness, 1 + brightness]"

@@ -143,7 +143,8 @@ def _name_classes(folder: Path, splits: dict[str, Images]) -> tuple[str, ...]:
     count = int(labels.max()) + 1
     if count < 2:
         raise WrongInput(
-            f"{_find_file(folder, 'train', 'labels')}: all labels are 0; two different ones are needed"
+            f"{_find_file(folder, 'train', 'labels')}: all labels are 0; "
+            "at least two different labels are needed"
         )
     for split, images in splits.items():
         largest = int(images.labels.max())

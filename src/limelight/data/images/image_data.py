@@ -76,6 +76,6 @@ def hold_out_images(splits: dict[str, Images], shares: dict[str, float], seed: i
     for name, classes in parts.items():
         index = torch.cat(classes)
         if not len(index):
-            raise WrongInput(f"too few images ({len(train)}): no image is left for {name}")
+            raise WrongInput(f"too few images ({len(train)}): no image is left for the {name} split")
         found[name] = train.take(index.sort().values)
     return {name: found[name] for name in SPLITS if name in found}

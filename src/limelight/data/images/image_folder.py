@@ -59,7 +59,7 @@ class ImageFiles(Config):
     )
     color: bool = Field(True, description="three channels (RGB); otherwise one (greyscale)")
     broken: Literal["refuse", "skip"] = Field(
-        "refuse", description="files that cannot be decoded: report an error, or skip them"
+        "refuse", description="files that cannot be decoded: refuse reports an error, skip ignores them"
     )
     validation: float = Field(0.1, gt=0, lt=1, description="share of the images held out for validation")
     test: float = Field(

@@ -89,7 +89,10 @@ class GeneratedSequences(Config, ABC):
             rows_NT, hashes_N = rows_NT[kept_N], hashes_N[kept_N]
             if len(rows_NT) < count and len(rows_NT) - before < len(more_NT) // 8:
                 available = f"there are about {len(rows_NT)} distinct sequences"
-                raise WrongInput(f"task.data: {available}, but {count} are needed; make them longer")
+                raise WrongInput(
+                    f"task.data: {available}, but {count} are needed; make them longer, "
+                    "or reduce train, validation and test"
+                )
         return rows_NT[:count]
 
 

@@ -51,9 +51,9 @@ class LabelledText(Config):
     text: str = Field("", description="name of the text column; empty: detect it")
     label: str = Field("", description="name of the label column; empty: detect it")
     header: Literal["auto", "yes", "no"] = Field(
-        "auto", description="whether the first row contains the names of the columns"
+        "auto", description="whether the first row contains the names of the columns; auto: detect it"
     )
-    vocabulary: Literal["words", "characters", "subwords"] = Field("words", description="unit of the tokens")
+    vocabulary: Literal["words", "characters", "subwords"] = Field("words", description="kind of tokens")
     vocabulary_size: int = Field(20_000, ge=2, le=1_000_000, description="maximum number of tokens")
     rarest: int = Field(
         2,
@@ -68,7 +68,9 @@ class LabelledText(Config):
     test: float = Field(
         0.1, ge=0, lt=1, description="share of the texts held out for testing; 0: no test split"
     )
-    answer: Literal["auto", "class", "yes-no", "number"] = Field("auto", description="kind of the labels")
+    answer: Literal["auto", "class", "yes-no", "number"] = Field(
+        "auto", description="kind of the labels; auto: detect it"
+    )
 
     @model_validator(mode="after")
     def _leaves_training_examples(self) -> Self:
@@ -82,20 +84,21 @@ class LabelledText(Config):
         splits, notes, column = self._read_splits(seed)
         for name, rows in splits.items():
             if not rows:
-                raise WrongInput(f"{self.path}: too few rows: no row is left for {name}")
+                raise WrongInput(f"{self.path}: too few rows: no row is left for the {name} split")
         answers = self._find_answers([row.label for row in splits["train"]])
         targets = {name: _targets(rows, answers) for name, rows in splits.items()}
         if len(targets["train"].unique()) < 2:
             label = splits["train"][0].label
             raise WrongInput(
-                f"{self.path}: all training labels are {short(label)}; two different ones are needed"
+                f"{self.path}: all training labels are {short(label)}; "
+                "at least two different labels are needed"
             )
         if answers.kind == "number":
             numbers = targets["train"].double()
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
         kind = f"{len(answers.names)} classes" if answers.kind == "class" else answers.kind
-        notes.append(f"answers: {kind}")
+        notes.append(f"labels: {kind}")
         reader = self._build_vocabulary([row.text for row in splits["train"]])
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
@@ -122,7 +125,7 @@ class LabelledText(Config):
         shares = missing_shares(files, self.validation, self.test)
         if shares:
             splits |= hold_out(_shuffle_rows(splits["train"], seed), shares)
-        notes.append(f"text is {short(columns[0])}, label is {short(columns[1])}")
+        notes.append(f"text column: {short(columns[0])}, label column: {short(columns[1])}")
         found = {name: splits[name] for name in SPLITS if name in splits}
         return found, notes, Column(columns[0], header)
 

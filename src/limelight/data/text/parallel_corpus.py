@@ -71,10 +71,11 @@ class PairFiles(Config):
         1_000,
         ge=1,
         le=1_000_000,
-        description="maximum length of a sentence in characters; longer lines are broken",
+        description="maximum length of a sentence in characters; longer lines count as broken",
     )
     broken: Literal["refuse", "drop"] = Field(
-        "refuse", description="broken lines: report an error, or drop them; blank lines are always dropped"
+        "refuse",
+        description="broken lines: refuse reports an error, drop skips them; blank lines are always dropped",
     )
 
     @model_validator(mode="after")
@@ -99,7 +100,7 @@ class PairFiles(Config):
             splits |= hold_out(groups, shares)
         for name, pairs in splits.items():
             if not pairs:
-                raise WrongInput(f"{path}: too few pairs: no pair is left for {name}")
+                raise WrongInput(f"{path}: too few pairs: no pair is left for the {name} split")
         notes += [f"source is {short(sides[0])}, target is {short(sides[1])}", *_count_overlap(splits)]
         return SentencePairs({name: splits[name] for name in SPLITS if name in splits}, tuple(notes))
 

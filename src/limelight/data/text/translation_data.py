@@ -117,7 +117,7 @@ def make_plain(sentence: str) -> str:
 class VocabularyConfig(Config):
     """The vocabularies of source and target."""
 
-    kind: Literal["words", "characters", "subwords"] = Field("subwords", description="unit of the tokens")
+    kind: Literal["words", "characters", "subwords"] = Field("subwords", description="kind of tokens")
     size: int = Field(8_000, ge=2, le=1_000_000, description="maximum number of tokens per vocabulary")
     rarest: int = Field(
         2,

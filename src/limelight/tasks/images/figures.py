@@ -28,14 +28,17 @@ def draw_figures(
     positions = model.positions
     return {
         "examples": draw_image_grid(
-            images.pixels[shown], captions, right_N[shown].tolist(), title=f"{title}: right and wrong"
+            images.pixels[shown],
+            captions,
+            right_N[shown].tolist(),
+            title=f"{title}: correct and wrong predictions",
         ),
-        "confusion": draw_confusion(counts_LL, names, title=title),
+        "confusion": draw_confusion(counts_LL, names, title=f"{title}: confusion matrix"),
         "positions": draw_position_similarity(
-            positions.vectors(*positions.grid), *positions.grid, title=f"{title}: positions"
+            positions.vectors(*positions.grid), *positions.grid, title=f"{title}: similarity of positions"
         ),
     }
 
 
 def _caption(truth: str, predicted: str) -> str:
-    return truth if truth == predicted else f"{truth},\npredicted {predicted}"
+    return truth if truth == predicted else f"true {truth},\npredicted {predicted}"

@@ -205,7 +205,7 @@ class ClassifyImages(Task[ImageData]):
         return pixels[right[0] if right else 0]
 
     def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
-        """Examples right and wrong, the confusion matrix, the similarity of positions."""
+        """Correctly and wrongly classified examples, the confusion matrix, the similarity of positions."""
         images = dataset.examples(split)
         predicted_N = self.classify(model, images.pixels)
         return draw_figures(cast(ViT, model), images, predicted_N, self.names, name)

@@ -240,7 +240,7 @@ class SequenceTask(Task[SequenceData]):
         if features:
             allowed, good = f"(T, {features}), of numbers", row.dim() == 2 and row.shape[1] == features
         else:
-            allowed = f"(T), of whole numbers from 0 to {size - 1}"
+            allowed = f"(T), of integers from 0 to {size - 1}"
             good = row.dim() == 1 and not row.is_floating_point()
             good = good and bool(((row >= 0) & (row < size)).all())
         if not good or not len(row):

@@ -36,7 +36,10 @@ class Search(Config):
     beam: int = Field(1, ge=1, le=1_000, description="number of beams; 1 is greedy search")
     n_best: int = Field(1, ge=1, le=1_000, description="number of answers per input")
     length_penalty: float = Field(
-        1.0, ge=0, le=10, description="beams are ranked by log-probability / length^penalty"
+        1.0,
+        ge=0,
+        le=10,
+        description="answers are ranked by log-probability / length^penalty, with the length in tokens",
     )
     temperature: float = Field(0.0, ge=0, description="temperature of sampling; 0 does not sample")
     top_k: int = Field(
@@ -45,7 +48,7 @@ class Search(Config):
     top_p: float = Field(
         1.0, gt=0, le=1, description="sample from the most likely tokens that have this total probability"
     )
-    seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of sampling")
+    seed: int = Field(1, ge=0, le=2**63 - 1, description="random seed of sampling")
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

@@ -55,7 +55,9 @@ class TranslateConfig(TaskConfig):
 
     kind: Literal["translate"] = "translate"
     data: Annotated[Phrasebook | PairFiles, Field(discriminator="kind", description="the data set")]
-    vocabulary: VocabularyConfig = Field(VocabularyConfig(), description="the vocabularies")
+    vocabulary: VocabularyConfig = Field(
+        VocabularyConfig(), description="the vocabularies of source and target"
+    )
 
     def load(self, seed: int) -> tuple["Translate", PairData]:
         """Load the data set, and make the task from it."""

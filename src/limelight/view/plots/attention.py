@@ -44,7 +44,9 @@ def draw_attention(
     keys = queries if keys is None and rows == columns else keys
     for name, tokens, size in (("queries", queries, rows), ("keys", keys, columns)):
         if tokens is not None and len(tokens) != size:
-            raise wrong(name, f"{len(tokens)} tokens", f"{size}, as many as in the weights")
+            raise wrong(f"the number of {name}", len(tokens), f"{size}, as many as in the weights")
+    if names is not None and len(names) != heads:
+        raise wrong("the number of names", len(names), f"{heads}, as many as heads in the weights")
     grid_rows = math.ceil(heads / MAPS_PER_ROW)
     grid_columns = math.ceil(heads / grid_rows)
     inches = (1.5 + grid_columns * _map_inches(columns), 1.3 + grid_rows * _map_inches(rows))

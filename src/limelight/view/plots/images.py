@@ -54,7 +54,7 @@ def draw_patch_attention(image: Tensor, layers: Tensor, rollout_map: Tensor, *, 
         axes.set_axis_off()
     pixels = _pixels(image)
     _draw_image(grid[0][0], pixels, "image")
-    _draw_overlay(grid[0][1], pixels, rollout_map, "rollout")
+    _draw_overlay(grid[0][1], pixels, rollout_map, "attention rollout")
     for layer, maps_Hyx in enumerate(layers):
         for head, map_yx in enumerate(maps_Hyx):
             _draw_overlay(grid[layer + 1][head], pixels, map_yx, f"layer {layer}, head {head}")
@@ -102,7 +102,7 @@ def draw_confusion(counts: Tensor, names: Sequence[str], *, title: str = "") -> 
             for column, count in enumerate(line):
                 colour = "black" if shares_LL[row, column] > 0.6 else "white"
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
-    figure.colorbar(picture, ax=axes, label="share of the true class")
+    figure.colorbar(picture, ax=axes, label="share of the images of the true class")
     axes.set_title(title, fontsize=11)
     return figure
 

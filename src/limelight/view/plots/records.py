@@ -52,10 +52,10 @@ def _draw_image(record: Record, image: Picture, title: str) -> Figure:
         read = weights[..., 0, image.first :] if image.first else weights.mean(-2)
         return read.unflatten(-1, (image.rows, image.columns))
 
-    predictions = ", ".join(f"{one.text} {one.probability:.1%}" for one in record.candidates[:3])
+    predictions = ", ".join(f"{one.text} ({one.probability:.1%})" for one in record.candidates[:3])
     return draw_patch_attention(
         image.pixels,
         of_patches(layers_lHTT),
         of_patches(rollout(list(layers_lHTT))),
-        title=f"{title}: {predictions}" if title else predictions,
+        title=f"{title}: predicted {predictions}" if title else f"predicted {predictions}",
     )
