@@ -14,22 +14,25 @@ demo: .venv/installed  ## train a Transformer to reverse sequences, and draw its
 	@rm -rf runs/demo
 	@$(BIN)/limelight train reverse --out runs/demo
 
-# One thread per worker: with more, the workers compete for the cores.
+# One thread per worker: with more, the workers compete for the cores. Most files are tested by one worker,
+# so that it creates their fixtures once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal
+
 test: .venv/installed-dev  ## run all tests
 	@echo "test: all tests, on all cores"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture"
+	@$(PYTEST) -m "not torture"
 
 quick: .venv/installed-dev  ## run the tests that neither train nor start a process, in less than a minute
 	@echo "quick: skips tests that train, start a process or open a browser"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --quick
+	@$(PYTEST) --quick
 
 coverage: .venv/installed-dev  ## run all tests, and show the covered lines of each file
 	@echo "coverage: all tests, more slowly; code in child processes is not counted"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not torture" --cov --cov-report=term
+	@$(PYTEST) -m "not torture" --cov --cov-report=term
 
-torture: .venv/installed-dev  ## test the promises of reliability in full: 200 kills, 10,000 broken files
+torture: .venv/installed-dev  ## run the full tests of docs/reliability.md: 200 kills, 10,000 damaged files
 	@echo "torture: takes about ten minutes"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m torture
+	@$(PYTEST) -m torture
 
 lint: .venv/installed-dev  ## check format, lint and types
 	@echo "lint: ruff and mypy"
@@ -41,10 +44,10 @@ format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-pictures: .venv/installed-dev  ## create the pictures of the README with real runs in a real browser
+pictures: .venv/installed-dev  ## take the screenshots of the documentation in a browser
 	@$(BIN)/python docs/pictures.py
 
-bench: .venv-bench/installed  ## measure this library and other libraries side by side
+bench: .venv-bench/installed  ## compare the speed of this library and others
 	@echo "bench: the libraries take turns in one process; run nothing else at the same time"
 	@.venv-bench/bin/python -m bench $(BENCH)
 

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-WHOLE = [
+WHOLE: list[tuple[str, dict[str, Any]]] = [
     ("PNG", {}),
     ("JPEG", {}),
     ("JPEG", {"progressive": True}),

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -11,13 +11,16 @@ from torch import Tensor, nn
 from limelight.bridge import from_torch
 from limelight.errors import WrongInput
 
+Value = TypeVar("Value")
+Module = TypeVar("Module", bound=nn.Module)
+
 B, T, S, H, K = 3, 5, 7, 2, 11
 D = H * K
 HIDDEN = 29
 # A long sequence beside the short ones.
 MANY = 67
 
-EXACT = {"rtol": 0.0, "atol": 0.0}
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 0.0}
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 
 
@@ -28,6 +31,12 @@ def must_fail(check: Callable[..., Any], *broken: Any) -> None:
     """The negative control: a check must fail for a deliberately broken variant."""
     with pytest.raises(AssertionError):
         check(*broken)
+
+
+def not_none(value: Value | None) -> Value:
+    """The value, which the test expects not to be None."""
+    assert value is not None
+    return value
 
 
 def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -61,7 +70,7 @@ def assert_same(got: Tensor, expected: Tensor) -> None:
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5 * scale)
 
 
-def roughen(module: nn.Module) -> nn.Module:
+def roughen(module: Module) -> Module:
     """Random norms and biases, so that swapping two of them is noticed."""
     for name, parameter in module.named_parameters():
         if "norm" in name or "bias" in name:
@@ -69,12 +78,13 @@ def roughen(module: nn.Module) -> nn.Module:
     return module
 
 
-def convert_gradients(theirs: nn.Module, gradients: Iterable[Tensor]) -> nn.Module:
+def convert_gradients(theirs: Any, gradients: Iterable[Tensor]) -> nn.Module:
     """Our counterpart of torch.nn's module, with gradients in the place of its parameters."""
     with torch.no_grad():
         for parameter, gradient in zip(theirs.parameters(), gradients, strict=True):
             parameter.copy_(gradient)
-    return from_torch(theirs)
+    converted: nn.Module = from_torch(theirs)
+    return converted
 
 
 def check_equivariance(function: Callable[[Tensor], Tensor]) -> None:

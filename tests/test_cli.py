@@ -11,6 +11,7 @@ from command import command as run
 
 import limelight
 from limelight.__main__ import main
+from limelight.check.kinds import KINDS
 from limelight.cli import app
 from limelight.experiment import recipes
 
@@ -42,7 +43,7 @@ def test_public_modules_are_available_after_import_limelight() -> None:
     program = "import limelight; print(limelight.nn.dot, limelight.view.capture, limelight.bridge.to_torch)"
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'attic'"):
-        _ = limelight.attic
+        _ = limelight.attic  # type: ignore[attr-defined]
 
 
 COMMANDS = ("recipes", "train", "evaluate", "predict", "see", "serve", "explain")
@@ -54,6 +55,13 @@ def test_the_help_of_every_command_has_an_example(command: str, capsys: pytest.C
         main([command, "--help"])
     assert f"Example: limelight {command}" in capsys.readouterr().out
     assert command in app
+
+
+def test_the_help_of_check_lists_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").replace(".", " ").split()
+    assert set(KINDS) <= set(words)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +134,9 @@ def test_evaluate_prints_the_metrics_of_the_report(trained: Path) -> None:
         (["evaluate", "nowhere"], "nowhere is not a run folder"),
         (["predict", "nowhere", "1 2 3"], "nowhere is not a run folder"),
         (["explain", "revers"], "did you mean 'reverse'?"),
+        (["train"], "RECIPE is missing (see limelight train --help)"),
+        (["train", "reverse", "more"], "unexpected argument: more (see limelight train --help)"),
+        (["train", "reverse", "--resum"], "Did you mean --resume? (see limelight train --help)"),
     ],
 )
 def test_invalid_input_prints_one_line_and_creates_no_files(

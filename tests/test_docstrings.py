@@ -72,7 +72,8 @@ def undescribed(config: type[Config]) -> list[str]:
 def test_every_setting_of_an_experiment_has_a_description() -> None:
     own = [task for task in registered() if task.__module__.startswith("limelight.")]
     models = {model for task in own for model in task.models}
-    for config in (*own, *models, TrainConfig):
+    configs: list[type[Config]] = [*own, *models, TrainConfig]
+    for config in configs:
         assert undescribed(config) == []
     assert all(setting.description for setting in Experiment.model_fields.values())
 

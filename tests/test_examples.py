@@ -3,11 +3,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import command
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def test_causal_attention_draws_its_heads(tmp_path: Path) -> None:
+def test_the_example_causal_attention_writes_a_figure(tmp_path: Path) -> None:
     program = [sys.executable, str(EXAMPLES / "causal_attention.py")]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "total weight on later words: 0\n" in done.stdout
@@ -20,12 +21,14 @@ CHECKED = sorted((EXAMPLES / "check").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", CHECKED, ids=lambda path: path.stem)
-def test_a_report_beside_a_submission_is_what_check_says_of_it(path: Path) -> None:
-    program = [sys.executable, "-m", "limelight", "check", path.name]
-    done = subprocess.run(program, cwd=path.parent, capture_output=True, text=True)
+def test_the_report_beside_a_submission_is_the_output_of_check(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    done = command("check", path.name)
     assert done.stdout.rstrip() == path.with_suffix(".txt").read_text().rstrip()
-    assert done.returncode == (0 if "0 broken" in done.stdout else 1)
+    assert done.returncode == (0 if "0 with broken promises" in done.stdout else 1)
 
 
-def test_there_are_three_submissions() -> None:
+def test_there_are_three_example_submissions() -> None:
     assert len(CHECKED) == 3

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name as canonical
 
 ROOT = Path(__file__).parent.parent
 PINS = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
-INSTALLED = {canonical(found.metadata["Name"]): found.version for found in distributions()}
+INSTALLED: dict[str, str] = {canonical(found.metadata["Name"]): found.version for found in distributions()}
 
 
 def needed_by(name: str, extras: set[str]) -> set[str]:

@@ -32,7 +32,7 @@ LEVELS = {
 }
 
 
-def room_of(module: str) -> str:
+def folder_of(module: str) -> str:
     """The folder or file right below the package: "nn" of "limelight.nn.masks", "" of the package."""
     return module.removeprefix("limelight").removeprefix(".").split(".")[0]
 
@@ -49,26 +49,28 @@ def imports_of(code: str) -> Iterator[str]:
 
 
 def check_imports(path: Path, code: str) -> None:
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    folder = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     for module in imports_of(code):
-        target = room_of(module)
-        if target in ("", room):
+        target = folder_of(module)
+        if target in ("", folder):
             continue
         assert target in LEVELS, f"{path.name} imports {module}, whose level is unknown"
-        assert LEVELS[target] < LEVELS[room], f"{path.name} ({room}) imports {module}: upwards or sideways"
+        assert LEVELS[target] < LEVELS[folder], (
+            f"{path.name} ({folder}) imports {module}: upwards or sideways"
+        )
 
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down(path: Path) -> None:
+def test_modules_import_only_from_lower_levels(path: Path) -> None:
     check_imports(path, path.read_text())
 
 
-def test_every_room_has_a_level() -> None:
-    rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES}
-    assert rooms == set(LEVELS)
+def test_every_module_and_folder_has_a_level() -> None:
+    folders = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES}
+    assert folders == set(LEVELS)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_every_room_has_a_level() -> None:
         "from limelight.attic import old",
     ],
 )
-def test_the_check_catches_an_import_that_points_up(code: str) -> None:
+def test_the_check_catches_an_import_from_a_higher_level(code: str) -> None:
     must_fail(check_imports, SOURCE / "nn" / "masks.py", code)
 
 
-def test_the_check_catches_an_import_that_points_sideways() -> None:
+def test_the_check_catches_an_import_from_another_folder_of_the_same_level() -> None:
     must_fail(check_imports, SOURCE / "view" / "capture.py", "from limelight.models.vit import ViT")

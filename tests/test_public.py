@@ -17,7 +17,7 @@ def test_dir_lists_the_public_names_and_each_exists() -> None:
     assert all(callable(getattr(limelight, name)) for name in FUNCTIONS)
     assert all(getattr(limelight, name).__name__ == f"limelight.{name}" for name in MODULES)
     with pytest.raises(AttributeError, match="trian"):
-        _ = limelight.trian
+        _ = limelight.trian  # type: ignore[attr-defined]
 
 
 def test_the_import_does_not_load_torch() -> None:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import must_fail
@@ -50,7 +51,7 @@ TREE = next(
 )
 
 
-def test_the_tree_is_the_tree_on_disk() -> None:
+def test_the_documented_tree_equals_the_files_on_disk() -> None:
     files = files_on_disk()
     check_tree(TREE, files)
     must_fail(check_tree, TREE, files | {"src/limelight/nn/attic.py"})
@@ -78,14 +79,14 @@ def test_every_command_exists() -> None:
 @pytest.mark.parametrize("code", [body for language, body in BLOCKS if language == "python"])
 def test_the_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made: dict[str, object] = {}
+    made: dict[str, Any] = {}
     exec(compile(code, "README.md", "exec"), made)
     assert {"torch", "limelight"} & made.keys()
     if isinstance(made.get("run"), Run):  # what is shown must work
         assert made["run"].evaluate("test")["accuracy"] > 0.999
 
 
-def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:
+def test_ci_runs_exactly_the_commands_of_the_readme() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     prepares = ("#", "set ", "cd ", "export ", "command -v chromium ")
     commands = [line for line in lines if not line.startswith(prepares)]
@@ -98,6 +99,6 @@ def check_links(text: str) -> None:
         assert (ROOT / target).exists(), target
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_point_to_existing_files() -> None:
     check_links(README)
     must_fail(check_links, "[old things](attic/README.md)")

@@ -16,9 +16,9 @@ from limelight.experiment.config import Experiment, experiment
 from limelight.randomness import derive
 from limelight.tasks.sequence.shared import SequenceTask
 from limelight.training.distributed import World
-from limelight.training.folder import RunFolder
+from limelight.training.folder import Progress, RunFolder
 from limelight.training.interrupt import Interrupted
-from limelight.training.loop import Progress, Trainer
+from limelight.training.loop import Trainer
 from limelight.training.progress import Metrics, Watcher
 
 STEPS = 60
@@ -51,31 +51,31 @@ class StopAt(Watcher):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def tiny(**settings: Any) -> Experiment:
+def tiny(settings: dict[str, Any] | None = None) -> Experiment:
     """The experiment of a tiny run."""
-    return experiment("majority", SETTINGS | settings)
+    return experiment("majority", SETTINGS | (settings or {}))
 
 
 def trainer(
     path: Path,
+    settings: dict[str, Any] | None = None,
     *,
     kind: type[Trainer] = Trainer,
     task: SequenceTask | None = None,
     world: World | None = None,
     watcher: Watcher | None = None,
-    **settings: Any,
 ) -> Trainer:
     """The trainer of a tiny run in the folder `path`."""
-    wanted = tiny(**settings)
+    wanted = tiny(settings)
     path.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(derive(wanted.seed, "weights"))
     made, dataset = wanted.task.load(wanted.seed)
-    task = task or made
+    used = task or made
     return kind(
         wanted.train,
-        task,
+        used,
         dataset,
-        wanted.model.build(task.sizes),
+        wanted.model.build(used.sizes),
         RunFolder(path),
         seed=wanted.seed,
         world=world or World(),
@@ -84,9 +84,11 @@ def trainer(
     )
 
 
-def fit(path: Path, *, resume: bool = False, **options: Any) -> Progress | None:
+def fit(
+    path: Path, settings: dict[str, Any] | None = None, *, resume: bool = False, **options: Any
+) -> Progress | None:
     """Train to the end; returns None if a signal interrupts the run."""
-    made = trainer(path, **options)
+    made = trainer(path, settings, **options)
     if resume:
         made.resume()
     try:

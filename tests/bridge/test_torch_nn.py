@@ -1,7 +1,10 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from support import EXACT, HIDDEN, B, D, H, S, T, heads_by_hand, must_fail
-from torch import nn
+from torch import Tensor, nn
 
 from limelight.bridge import from_torch, projections, to_torch
 from limelight.errors import WrongInput
@@ -18,10 +21,13 @@ from limelight.nn import (
 from limelight.view import watch
 
 M = 13
-NEAR = {"rtol": 1e-5, "atol": 1e-5}
+LINEAR: Any = nn.Linear(2, 3)
+NEAR: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def check_projections(read, module: nn.Module, widths: dict[str, int]) -> None:
+def check_projections(
+    read: Callable[[Any], dict[str, Tensor]], module: nn.Module, widths: dict[str, int]
+) -> None:
     """Attention computed by hand with these matrices equals the output of the module."""
     weights = read(module)
     assert {name: tuple(w.shape) for name, w in weights.items()} == {
@@ -46,11 +52,11 @@ def test_projections_are_the_four_matrices(memory_width: int, whose: str) -> Non
     widths = {"query": D, "key": memory_width, "value": memory_width, "output": D}
     check_projections(projections, module, widths)
 
-    def rows_for_matrices(module: nn.Module) -> dict[str, torch.Tensor]:
+    def rows_for_matrices(module: Any) -> dict[str, Tensor]:
         weights = projections(module)
         return {**weights, "key": weights["query"][1:2]}
 
-    def mixed_up(module: nn.Module) -> dict[str, torch.Tensor]:
+    def mixed_up(module: Any) -> dict[str, Tensor]:
         weights = projections(module)
         return {**weights, "value": weights["key"]}
 
@@ -89,7 +95,7 @@ OURS = [
 
 
 @pytest.mark.parametrize("make", OURS)
-def test_conversion_to_torch_and_back_is_exact(make) -> None:
+def test_conversion_to_torch_and_back_is_exact(make: Callable[[], Any]) -> None:
     ours = make()
     for parameter in ours.parameters():
         nn.init.normal_(parameter)
@@ -144,7 +150,8 @@ def test_partly_frozen_modules_stay_partly_frozen() -> None:
 def test_stochastic_depth_cannot_be_converted() -> None:
     encoder = Encoder(2, BlockConfig(D, H, HIDDEN))
     to_torch(encoder)
-    encoder.blocks[1].feedforward_residual.skip = 0.1
+    block: Any = encoder.blocks[1]
+    block.feedforward_residual.skip = 0.1
     with pytest.raises(WrongInput, match="module is made with stochastic depth"):
         to_torch(encoder)
 
@@ -160,12 +167,12 @@ def test_layers_without_biases_are_converted() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: projections(nn.Linear(2, 3)), "module is a Linear; allowed: torch.nn.MultiheadAttention or"),
+        (lambda: projections(LINEAR), "module is a Linear; allowed: torch.nn.MultiheadAttention or"),
         (
-            lambda: from_torch(nn.Linear(2, 3)),
+            lambda: from_torch(LINEAR),
             "module is a Linear; allowed: an attention, a Transformer layer",
         ),
-        (lambda: to_torch(nn.Linear(2, 3)), "module is a Linear; allowed: an attention, a block"),
+        (lambda: to_torch(LINEAR), "module is a Linear; allowed: an attention, a block"),
         (
             lambda: from_torch(nn.MultiheadAttention(D, H, kdim=2, vdim=3)),
             "kdim=2, vdim=3; allowed: one width",
@@ -180,6 +187,6 @@ def test_layers_without_biases_are_converted() -> None:
         ),
     ],
 )
-def test_modules_that_cannot_be_converted_are_rejected(call, message: str) -> None:
+def test_modules_that_cannot_be_converted_are_rejected(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

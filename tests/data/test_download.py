@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import must_fail
+from support import must_fail, not_none
 
 from limelight.data import download
 from limelight.data.download import cache_folder, fetch
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         wanted, has = self.headers.get("Range", ""), self.server.behaviour
         has.requested.append(wanted)
-        begin = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and has.ranges else 0
+        begin = int(not_none(re.fullmatch(r"bytes=(\d+)-", wanted))[1]) if wanted and has.ranges else 0
         if has.status or begin > len(has.content) - 1:
             self.send_error(has.status or 416)
             return

@@ -46,7 +46,7 @@ def test_an_experiment_is_not_read_from_a_pipe(tmp_path: Path) -> None:
 def test_a_path_that_is_not_utf8_gives_a_one_line_error(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/caf\xe9.csv"
     Path(os.fsdecode(name)).write_text("text,label\ngood,1\nbad,0\n")
-    command = [
+    command: list[str | bytes] = [
         sys.executable,
         "-m",
         "limelight",

@@ -1,17 +1,17 @@
 """`--compile` with every recipe: without code generation here, with the C++ compiler in `make torture`."""
 
-import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command import command
 
 import limelight
 from limelight.experiment.config import experiment
-from limelight.training import loop
 
 # A warning that torch causes itself.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -26,6 +26,15 @@ SMALL: dict[str, Any] = {
 TABLE = "text,label\n" + "".join(
     f"{'good' if i % 2 else 'bad'} film number {i % 7},{i % 2}\n" for i in range(80)
 )
+# All of one length: each new length is compiled again. The sequences of `brackets` have several.
+PAIRS = "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in product("abcd", repeat=3))
+OF_PAIRS: dict[str, Any] = {
+    "task.vocabulary.kind": "words",
+    "task.vocabulary.rarest": 1,
+    "task.data.validation": 0.125,
+    "task.data.test": 0.125,
+    "train.batch": 16,
+}
 RECIPES = (
     "reverse",
     "odd-one-out",
@@ -62,15 +71,20 @@ def test_every_kind_of_model_can_be_trained_with_torch_compile(
 ) -> None:
     torch.compiler.reset()
     settings, data = settings_for(recipe, tmp_path)
+    if recipe.startswith("translate"):
+        del settings["task.data.train"], settings["task.vocabulary.size"]
+        settings |= OF_PAIRS
+        data = tmp_path / "pairs.tsv"
+        data.write_text(PAIRS)
     calls = []
 
-    def compile_quickly(model: torch.nn.Module) -> torch.nn.Module:
+    def compile_quickly(model: torch.nn.Module) -> Any:
         calls.append(model)
         return real(model, backend="aot_eager")
 
     real = torch.compile
     plain = limelight.train(recipe, settings, out=tmp_path / "plain", data=data)
-    monkeypatch.setattr(loop.torch, "compile", compile_quickly)
+    monkeypatch.setattr(torch, "compile", compile_quickly)
     made = limelight.train(recipe, settings, out=tmp_path / "run", data=data, compiled=True)
     assert len(calls) == 1
     assert made is not None
@@ -87,21 +101,19 @@ def test_every_recipe_can_be_trained_with_the_option_compile(recipe: str, tmp_pa
     settings, data = settings_for(recipe, tmp_path)
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     options += ["--data", str(data)] if data else []
-    command = [sys.executable, "-m", "limelight", "train", recipe, *options, "--compile"]
-    done = subprocess.run([*command, "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    program = [sys.executable, "-m", "limelight", "train", recipe, *options, "--compile"]
+    done = subprocess.run([*program, "--out", str(tmp_path / "run")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "report.json").is_file()
 
 
-def test_a_missing_cpp_compiler_is_a_one_line_error(tmp_path: Path) -> None:
+def test_a_missing_cpp_compiler_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CXX", "CC"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("PATH", "HOME", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
     options = ["--set", "task.data.train=60", "--compile", "--out", str(tmp_path / "run")]
-    bare = {"PATH": str(tmp_path), "HOME": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-m", "limelight", "train", "reverse", *options],
-        capture_output=True,
-        text=True,
-        env={key: value for key, value in os.environ.items() if key not in ("CXX", "CC")} | bare,
-    )
+    done = command("train", "reverse", *options)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("limelight: torch.compile failed: ")

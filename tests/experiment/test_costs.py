@@ -30,7 +30,9 @@ POOLINGS = ("mean", "max", "class-token", "attention")
 CONFIGS = {
     "labeller": LabellerConfig(**SHAPE, depth=2),
     "pre-norm": LabellerConfig(**SHAPE, depth=2, norm="pre", positions="none", dropout=0.1),
-    **{pooling: ClassifierConfig(**SHAPE, pooling=pooling, positions="learned") for pooling in POOLINGS},
+    **{
+        pooling: ClassifierConfig(**SHAPE | {"pooling": pooling}, positions="learned") for pooling in POOLINGS
+    },
 }
 TRANSLATORS: dict[str, Any] = {
     "transformer": TransformerConfig(**SHAPE, encoder_depth=1),

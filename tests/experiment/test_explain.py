@@ -95,7 +95,7 @@ def test_the_layers_of_a_recurrent_model_have_the_expected_shapes_and_calls() ->
     assert attention.kind == "AdditiveAttention"
     assert attention.parameters == {"vector.weight": (1, W)}
     assert layers["attention.memory"].parameters == {"weight": (W, 2 * W)}
-    gates = {"weight_ih_l0": (3 * W, E), "weight_hh_l0": (3 * W, W)}
+    gates: dict[str, tuple[int, ...]] = {"weight_ih_l0": (3 * W, E), "weight_hh_l0": (3 * W, W)}
     gates |= {"bias_ih_l0": (3 * W,), "bias_hh_l0": (3 * W,)}
     assert encoder.parameters == gates | {f"{name}_reverse": shape for name, shape in gates.items()}
     assert decoder.parameters == gates | {"weight_ih_l0": (3 * W, E + 2 * W)}

@@ -4,12 +4,13 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support import refused
+from support import not_none, refused
 from tiny import tiny
 
 import limelight
@@ -30,9 +31,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = limelight.train("majority", SMALL, out=tmp_path_factory.mktemp("runs") / "majority")
-    assert made is not None
-    return made
+    return limelight.train("majority", SMALL, out=tmp_path_factory.mktemp("runs") / "majority")
 
 
 def variants(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Callable[[Any], None]]:
@@ -45,9 +44,16 @@ def variants(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Callable[[Any],
                 whole = whole[part]
             return whole
 
-        yield lambda whole, key=key, place=place: place(whole).__delitem__(key)
-        for other in (None, "x", -1, 10**30, [], {}, [[1]]):
-            yield lambda whole, key=key, place=place, other=other: place(whole).__setitem__(key, other)
+        def remove(whole: Any, key: Any = key, place: Callable[[Any], Any] = place) -> None:
+            del place(whole)[key]
+
+        def replace(other: Any, whole: Any, key: Any = key, place: Callable[[Any], Any] = place) -> None:
+            place(whole)[key] = other
+
+        yield remove
+        others: tuple[Any, ...] = (None, "x", -1, 10**30, [], {}, [[1]])
+        for other in others:
+            yield partial(replace, other)
         yield from variants(value[key], (*path, key))
 
 
@@ -126,8 +132,7 @@ def test_a_run_is_not_resumed_from_a_forged_checkpoint(tmp_path: Path) -> None:
     """Training also reads the state of the optimiser."""
     wanted = {key: value for key, value in tiny().model_dump().items() if key == "seed"}
     settings = SMALL | wanted | {"train.save_every": "1 steps", "train.epochs": 1}
-    whole = limelight.train("majority", settings, out=tmp_path / "run")
-    assert whole is not None
+    limelight.train("majority", settings, out=tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
     found = checkpoint.newest(folder)
     assert found is not None
@@ -136,15 +141,14 @@ def test_a_run_is_not_resumed_from_a_forged_checkpoint(tmp_path: Path) -> None:
     for files in ({"training.safetensors": b""}, {"training.safetensors": to_bytes({"x": torch.ones(2)})}):
         checkpoint.save(folder, Checkpoint(found.step, found.facts, found.files | files))
         with pytest.warns(UserWarning, match="this checkpoint is not used"):
-            again = limelight.train(tmp_path / "run", resume=True)
-        assert again is not None
-        assert checkpoint.newest(folder).files == found.files
+            limelight.train(tmp_path / "run", resume=True)
+        assert not_none(checkpoint.newest(folder)).files == found.files
 
 
 def test_a_run_without_a_usable_checkpoint_is_refused(run: Run, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
-    found = checkpoint.best(run.path / "checkpoints")
+    found = not_none(checkpoint.best(run.path / "checkpoints"))
     shutil.rmtree(copy / "checkpoints")
     checkpoint.save(
         copy / "checkpoints", Checkpoint(found.step, found.facts, found.files | {"data.json": b"{}"})

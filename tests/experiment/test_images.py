@@ -2,18 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from command import command
 from PIL import Image
-from support import must_fail
+from support import must_fail, not_none
 from tiny import StopAt
 
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.figures import attention_figure
+from limelight.tasks.images.task import ClassifyImages
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
 from limelight.view import watch
@@ -69,22 +71,23 @@ def test_an_image_model_learns_and_writes_its_figures(run: Run) -> None:
 
 def test_the_figure_draws_the_attention_of_the_class_token(run: Run, seven: Path) -> None:
     figure = attention_figure(run, str(seven))
+    assert isinstance(run.task, ClassifyImages)
     pixels = run.task.read(seven)
     with watch(run.model) as seen:
         run.model(run.task.normalise(pixels.unsqueeze(0).float() / 255))
     drawn = {axes.get_title(): axes.images for axes in figure.axes if axes.get_title()}
-    close = {"rtol": 0.0, "atol": 1 / 255}
+    close: dict[str, Any] = {"rtol": 0.0, "atol": 1 / 255}
     for number, weights in enumerate(passes[0][0] for passes in seen.values()):
         for head, weights_TT in enumerate(weights):
             image, over = drawn[f"layer {number}, head {head}"]
-            assert torch.from_numpy(image.get_array().data).equal(pixels[0])
-            map_P = torch.from_numpy(over.get_array().data).flatten()
+            assert torch.from_numpy(not_none(image.get_array()).data).equal(pixels[0])
+            map_P = torch.from_numpy(not_none(over.get_array()).data).flatten()
             torch.testing.assert_close(map_P, weights_TT[0, 1:].detach(), **close)
             must_fail(
                 lambda a, b: torch.testing.assert_close(a, b, **close), map_P, weights_TT[0, 1:].flip(0)
             )
-    assert drawn["rollout"][1].get_array().shape == (4, 4)
-    assert figure.get_suptitle().startswith(f"seven.png: {run.predict([seven])[0].text} ")
+    assert not_none(drawn["attention rollout"][1].get_array()).shape == (4, 4)
+    assert figure.get_suptitle().startswith(f"seven.png: predicted {run.predict([seven])[0].text} (")
 
 
 def test_a_resumed_image_run_ends_with_the_same_bits(tmp_path: Path) -> None:
@@ -132,7 +135,6 @@ def test_the_recipe_digits_reaches_98_percent_on_average_over_seeds(tmp_path: Pa
     reached = []
     for seed in range(1, 6):
         made = limelight.train("digits", {"seed": seed}, out=tmp_path / str(seed))
-        assert made is not None
         reached.append(made.evaluate("test")["accuracy"])
     assert sum(reached) / len(reached) >= 0.98
     assert min(reached) >= 0.972

@@ -12,7 +12,7 @@ import torch
 from browser import needs_browser, opened
 from PIL import Image
 from playwright.sync_api import Page, expect
-from support import must_fail
+from support import must_fail, not_none
 
 import limelight
 from limelight.experiment import Run
@@ -52,7 +52,7 @@ def serving(run: Run) -> Iterator[tuple[Run, str]]:
     command = [sys.executable, "-m", "limelight", "serve", str(run.path), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            yield run, server.stdout.readline().strip()
+            yield run, not_none(server.stdout).readline().strip()
         finally:
             server.terminate()
             assert server.wait(10) == 0
@@ -85,7 +85,7 @@ def check_saved(path: Path, run: Run, given: str) -> None:
     """The button "Save data" saves the weights of the model."""
     saved = json.loads(path.read_text())
     assert saved["given"] == given
-    (record,) = run.record([given])
+    (record,) = run.see(given).records
     for weights, expected in zip(saved["weights"], record.layers(), strict=True):
         torch.testing.assert_close(torch.tensor(weights), expected, rtol=0, atol=1e-5)
 
@@ -173,4 +173,4 @@ def test_an_image_file_is_answered(digits: tuple[Run, str], tmp_path: Path) -> N
         expect(page.locator("#explorer")).to_contain_text(f"{likely.probability:.1%}".replace("%", " %"))
         page.get_by_role("tab", name="Image").click()
         expect(page.locator("#explorer canvas").first).to_be_visible()
-        assert page.locator("#explorer canvas").count() > 2 * run.experiment.model.heads
+        assert page.locator("#explorer canvas").count() > 2 * run.experiment.model.model_dump()["heads"]

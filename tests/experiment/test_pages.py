@@ -12,7 +12,7 @@ from browser import needs_browser, opened
 from command import command
 from PIL import Image
 from playwright.sync_api import Page
-from support import must_fail
+from support import must_fail, not_none
 
 import limelight
 from limelight.errors import WrongInput
@@ -40,9 +40,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "<b>reverse</b>")
-    assert made is not None
-    return made
+    return limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "<b>reverse</b>")
 
 
 def test_examples_have_their_correct_answers_and_correct_predictions_come_first(run: Run) -> None:
@@ -72,9 +70,10 @@ READ = """async () => {
 
 def check_read_back(page: Page, run: Run, records: list[Record]) -> None:
     """The maps in the browser equal those of `watch`, up to rounding to bytes; rows sum to one."""
+    task: Any = run.task
     for shown, record in zip(page.evaluate(READ), records, strict=True):
         with torch.no_grad(), watch(run.model) as seen:
-            run.model(run.task.encode(record.given).unsqueeze(0))
+            run.model(task.encode(record.given).unsqueeze(0))
         for got, (weights,) in zip(shown, seen.values(), strict=True):
             step = weights[0].amax(-1, keepdim=True) / 255 * 1.001
             assert ((torch.tensor(got) - weights[0]).abs() <= step).all()
@@ -140,7 +139,7 @@ def test_records_can_be_written_as_json_and_as_light_or_dark_figures(run: Run, t
     assert Record.model_validate_json(json.dumps(record)) == run.see("1 2 3").records[0]
     for name, dark in (("light", False), ("dark", True)):
         write_records(run, "1 2 3", tmp_path / f"{name}.png", dark=dark)
-    corners = [
+    corners: list[Any] = [
         Image.open(tmp_path / f"{name}.png").convert("L").getpixel((0, 0)) for name in ("light", "dark")
     ]
     assert corners[0] > 200 > 60 > corners[1]
@@ -153,7 +152,7 @@ def test_records_can_be_written_as_json_and_as_light_or_dark_figures(run: Run, t
 def test_a_given_input_is_shown_without_the_data_of_the_run(run: Run, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(run.path, moved)
-    found = checkpoint.best(moved / "checkpoints")
+    found = not_none(checkpoint.best(moved / "checkpoints"))
     other = found.facts | {"environment": found.facts["environment"] | {"data": "another digest"}}
     shutil.rmtree(moved / "checkpoints")
     checkpoint.save(moved / "checkpoints", replace(found, facts=other))

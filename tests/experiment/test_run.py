@@ -30,9 +30,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "small")
-    assert made is not None
-    return made
+    return limelight.train("reverse", SMALL, out=tmp_path_factory.mktemp("runs") / "small")
 
 
 def test_a_run_folder_has_the_documented_files(run: Run) -> None:
@@ -70,7 +68,8 @@ def test_an_opened_run_predicts_the_same_without_loading_the_data(run: Run) -> N
 def test_accuracy_is_the_share_of_correct_predictions(run: Run) -> None:
     """Computed independently: each prediction is compared with its reversed input."""
     inputs = run.dataset.examples("test").inputs
-    lines = [run.task.reader.decode(inputs[i]) for i in range(len(inputs))]
+    task: Any = run.task
+    lines = [task.reader.decode(inputs[i]) for i in range(len(inputs))]
     answers = [answer.text.split() for answer in run.predict(lines)]
     right = [
         a == b
@@ -87,13 +86,11 @@ def test_accuracy_is_the_share_of_correct_predictions(run: Run) -> None:
         torch.tensor([-1]),
         torch.tensor([0.5]),
         torch.ones(2, 2),
-        torch.tensor([], dtype=int),
+        torch.tensor([], dtype=torch.long),
     ],
 )
 def test_a_tensor_that_is_not_a_sequence_of_symbols_is_refused(run: Run, row: torch.Tensor) -> None:
-    with pytest.raises(
-        WrongInput, match=r"^input 2 is torch\..*; allowed: \(T\), of whole numbers from 0 to 9"
-    ):
+    with pytest.raises(WrongInput, match=r"^input 2 is torch\..*; allowed: \(T\), of integers from 0 to 9"):
         run.predict(["1 2 3", row])
 
 
@@ -120,8 +117,7 @@ def test_a_second_run_in_the_same_folder_is_refused_with_the_command_to_resume(r
 
 def test_resuming_a_finished_run_changes_nothing(run: Run) -> None:
     before = newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()
-    again = limelight.train(run.path, resume=True)
-    assert again is not None
+    limelight.train(run.path, resume=True)
     assert (newest(run.path / "checkpoints"), (run.path / "metrics.jsonl").read_bytes()) == before
 
 
@@ -137,12 +133,13 @@ def test_a_refused_resume_changes_no_file(change: str, run: Run, tmp_path: Path)
     """Weights of another shape, another optimiser, other data, or a damaged journal."""
     copy = tmp_path / "copy"
     shutil.copytree(run.path, copy)
-    settings = {
+    changes: dict[str, dict[str, Any]] = {
         "shape": {"model.width": 64},
         "average": {"train.average": 0.9},
         "optimiser": {"train.optimiser": "muon"},
         "data": {"task.data.train": 999},
-    }.get(change)
+    }
+    settings = changes.get(change)
     if change == "journal":
         (copy / "metrics.jsonl").write_text("{}")
     elif change == "no journal":
@@ -167,7 +164,6 @@ def test_a_folder_with_the_name_of_a_recipe_is_not_used_as_a_run_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reverse").mkdir()
     made = limelight.train("reverse", SMALL | {"train.epochs": 1})
-    assert made is not None
     assert made.path == Path("runs/reverse")
     assert not list((tmp_path / "reverse").iterdir())
 
@@ -196,7 +192,6 @@ def test_training_does_not_change_the_random_state_of_the_caller(tmp_path: Path)
 def test_the_same_command_gives_the_same_bits_twice(tmp_path: Path, run: Run) -> None:
     torch.manual_seed(5)
     again = limelight.train("reverse", SMALL, out=tmp_path / "again")
-    assert again is not None
     one, two = newest(run.path / "checkpoints"), newest(again.path / "checkpoints")
     assert one is not None
     assert two is not None
@@ -208,8 +203,7 @@ def test_a_run_is_not_evaluated_on_changed_data(tmp_path: Path) -> None:
     table = tmp_path / "reviews.csv"
     rows = [f"{word} film number {i},{label}" for i in range(40) for word, label in (("good", 1), ("bad", 0))]
     table.write_text("\n".join(["text,label", *rows]))
-    made = limelight.train("text", {"train.epochs": 1}, out=tmp_path / "run", data=table)
-    assert made is not None
+    limelight.train("text", {"train.epochs": 1}, out=tmp_path / "run", data=table)
     table.write_text("\n".join(["text,label", *rows[1:]]))
     with pytest.raises(WrongInput, match="has changed since the run was trained"):
         limelight.open_run(tmp_path / "run").evaluate()
@@ -306,18 +300,18 @@ def test_the_error_of_a_damaged_report_has_the_file_name(run: Run, tmp_path: Pat
 def test_sequence_recipes_are_trained_evaluated_and_predicted(name: str, tmp_path: Path) -> None:
     sizes = {"task.data.train": 300, "task.data.validation": 50, "task.data.test": 50, "train.epochs": 1}
     made = limelight.train(name, sizes, out=tmp_path / "run")
-    assert made is not None
     assert set(made.report["metrics"]["test"]) == {"loss", made.task.goal.metric}
     line = made.sample or json.dumps(made.dataset.examples("test").inputs[0].tolist())
     (answer,) = made.predict([line])
     assert made.see().records[0].answer == answer.text
-    kind = made.task.answers.kind
+    task: Any = made.task
+    kind = task.answers.kind
     if kind == "number":
         assert float(answer.text) == pytest.approx(float(answer.text))
         assert answer.probability is None
     elif kind == "which":
         assert 0 <= int(answer.text) < 10
     else:
-        assert answer.text in made.task.answers.names
+        assert answer.text in task.answers.names
     if answer.probability is not None:
         assert 0 < answer.probability <= 1

@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from command import command
 from support import must_fail
 
 import limelight
@@ -90,7 +92,8 @@ def test_columns_without_a_header_are_found_by_their_position(tmp_path: Path) ->
 
 def test_a_run_of_0_8_1_finds_the_text_column_by_its_usual_names(run: Run, tmp_path: Path) -> None:
     """Runs of 0.8.1 did not save the column."""
-    run.task._state, known = run.task._state.model_copy(update={"column": ""}), run.task._state
+    task: Any = run.task
+    task._state, known = task._state.model_copy(update={"column": ""}), task._state
     try:
         (tmp_path / "new.csv").write_text(table([("id", "review"), *(("1", text) for text, _ in NEW)]))
         check_file(run, tmp_path / "new.csv", NEW)
@@ -98,14 +101,7 @@ def test_a_run_of_0_8_1_finds_the_text_column_by_its_usual_names(run: Run, tmp_p
         with pytest.raises(WrongInput, match="the text column is not clear"):
             run.task.inputs_in(tmp_path / "new.csv")
     finally:
-        run.task._state = known
-
-
-def command(
-    *arguments: str | bytes, stdin: bytes = b"", locale: str = "C.UTF-8"
-) -> subprocess.CompletedProcess:
-    program = [sys.executable, "-m", "limelight", *arguments]
-    return subprocess.run(program, input=stdin, capture_output=True, env=os.environ | {"LC_ALL": locale})
+        task._state = known
 
 
 def test_the_command_predict_reads_the_column(run: Run, tmp_path: Path) -> None:
@@ -116,17 +112,36 @@ def test_the_command_predict_reads_the_column(run: Run, tmp_path: Path) -> None:
     assert [(one["input"], one["answer"]) for one in found] == NEW
 
 
+# Predicts once per stdin file, in forks: the import of torch takes longer than a prediction.
+PREDICT = """
+import os, sys
+import limelight.experiment.run
+from limelight.__main__ import main
+
+folder, run, *arguments = sys.argv[1:]
+for number, given in enumerate(([], arguments, ["--json"])):
+    if not (child := os.fork()):
+        flags = os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT
+        for stream, name in enumerate(("stdin", "stdout", "stderr")):
+            os.dup2(os.open(f"{folder}/{name}{number}", flags[stream]), stream)
+        main(["predict", run, *given])
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
-def test_input_that_is_not_utf8_is_refused_in_every_locale(run: Run, locale: str) -> None:
-    for done in (
-        command("predict", str(run.path), stdin=b"a gr\xe9at film\n", locale=locale),
-        command("predict", str(run.path), b"a gr\xe9at film", locale=locale),
-    ):
-        assert done.returncode == 2
-        assert done.stdout == b""
-        assert b"not UTF-8 text" in done.stderr
-    good = command("predict", str(run.path), "--json", stdin="a gréat film\n".encode(), locale=locale)
-    assert json.loads(good.stdout)["input"] == "a gréat film"
+def test_input_that_is_not_utf8_is_refused_in_every_locale(run: Run, locale: str, tmp_path: Path) -> None:
+    for number, stdin in enumerate((b"a gr\xe9at film\n", b"", "a gréat film\n".encode())):
+        (tmp_path / f"stdin{number}").write_bytes(stdin)
+    program: list[str | bytes] = [sys.executable, "-c", PREDICT, str(tmp_path), str(run.path)]
+    program.append(b"a gr\xe9at film")
+    done = subprocess.run(program, stdout=subprocess.PIPE, check=True, env=os.environ | {"LC_ALL": locale})
+    assert done.stdout.split() == [b"2", b"2", b"0"]
+    for number in (0, 1):
+        assert (tmp_path / f"stdout{number}").read_bytes() == b""
+        assert b"not UTF-8 text" in (tmp_path / f"stderr{number}").read_bytes()
+    assert json.loads((tmp_path / "stdout2").read_bytes())["input"] == "a gréat film"
 
 
 def test_unknown_words_are_shown_and_marked(run: Run) -> None:
@@ -143,4 +158,4 @@ def test_held_out_examples_are_shown_with_their_original_words(run: Run) -> None
         assert not any("<unk>" in token for token in record.sides["source"])
     done = command("train", str(run.path), "--resume")
     assert done.returncode == 0, done.stderr
-    assert f"limelight predict {run.path} -- '{run.sample}'".encode() in done.stdout
+    assert f"limelight predict {run.path} -- '{run.sample}'" in done.stdout

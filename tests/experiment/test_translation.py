@@ -4,6 +4,7 @@ Each word has one translation, and the order of words is reversed.
 """
 
 import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ import matplotlib.image
 import pytest
 import torch
 from command import command
-from support import must_fail
+from support import must_fail, not_none
 from tiny import StopAt
 
 import limelight
-from limelight.data.text.translation_data import Language, VocabularyConfig
+from limelight.data.text.translation_data import Language, PairData, VocabularyConfig
 from limelight.data.text.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
@@ -55,11 +56,9 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=MODELS)
 def run(request: pytest.FixtureRequest, pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = limelight.train(
+    return limelight.train(
         request.param, SMALL | MODELS[request.param], out=tmp_path_factory.mktemp("runs") / "run", data=pairs
     )
-    assert made is not None
-    return made
 
 
 def test_a_translation_model_learns_and_reports_its_metrics(run: Run) -> None:
@@ -72,16 +71,21 @@ def test_a_translation_model_learns_and_reports_its_metrics(run: Run) -> None:
         assert matplotlib.image.imread(run.path / picture).std() > 0.01
 
 
+def texts_of(run: Run) -> Sequence[tuple[str, str]]:
+    assert isinstance(run.dataset, PairData)
+    return run.dataset.texts["test"]
+
+
 def test_exact_is_the_share_of_correct_translations(run: Run) -> None:
-    texts = run.dataset.texts["test"]
+    texts = texts_of(run)
     answers = run.predict([source for source, _ in texts], beam=1)
     right = [answer.text == target for answer, (_, target) in zip(answers, texts, strict=True)]
     assert sum(right) / len(right) == run.evaluate("test")["exact"]
 
 
 def test_predict_uses_the_search_of_pages_and_refuses_long_inputs(run: Run) -> None:
-    lines = [source for source, _ in run.dataset.texts["test"]]
-    pages = [record.answer for record in run.record(lines)]
+    lines = [source for source, _ in texts_of(run)]
+    pages = [record.answer for record in run.see(*lines).records]
     assert [answer.text for answer in run.predict(lines)] == pages
     assert [answer.text for answer in run.predict(lines, beam=4)] == pages
     with pytest.raises(WrongInput, match=r"^input 1: [\d,]+ tokens; allowed: 2,000$"):
@@ -116,9 +120,10 @@ def test_alignments_of_a_recurrent_model_are_correct(pairs: Path, tmp_path: Path
 
 
 def test_cross_attention_has_one_map_per_head_whose_rows_sum_to_one(run: Run) -> None:
-    source, target = run.task.source.encode("one two three"), run.task.target.encode("trois deux un")
-    layers = run.task.cross_attention(run.model, source, target)
-    config = run.experiment.model
+    task: Any = run.task
+    source, target = task.source.encode("one two three"), task.target.encode("trois deux un")
+    layers = task.cross_attention(run.model, source, target)
+    config: Any = run.experiment.model
     assert len(layers) == (config.decoder_depth if config.kind == "transformer" else 1)
     for maps in layers:
         assert maps.shape == (getattr(config, "heads", 1), 4, 4)
@@ -129,7 +134,7 @@ def test_n_best_returns_distinct_answers_the_most_likely_first(run: Run) -> None
     (answer,) = run.predict(["one two three"], beam=4, n_best=4)
     assert answer.text == "trois deux un"
     assert len({answer.text, *(other.text for other in answer.others)}) == 4
-    assert answer.probability > 0.5 > answer.others[0].probability
+    assert not_none(answer.probability) > 0.5 > not_none(answer.others[0].probability)
 
 
 def test_a_split_can_be_evaluated_with_beam_search_or_sampling(run: Run) -> None:

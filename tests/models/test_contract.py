@@ -1,6 +1,7 @@
 """The contract of all sequence models: tokens or vectors, with and without padding."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +16,15 @@ from limelight.models.labeller import LabellerConfig
 from limelight.models.sizes import Sizes
 
 B, T, V, F, L = 3, 7, 11, 5, 13
-SHAPE = {"width": 22, "heads": 2, "depth": 2, "hidden": 17}
+SHAPE: dict[str, Any] = {"width": 22, "heads": 2, "depth": 2, "hidden": 17}
 LENGTHS = torch.tensor([7, 2, 5])
 
-MODELS: dict[str, EncoderConfig] = {"labeller": LabellerConfig(**SHAPE)} | {
-    f"classifier, {pooling}": ClassifierConfig(**SHAPE, pooling=pooling)
-    for pooling in ("mean", "max", "class-token", "attention")
+MODELS: dict[str, EncoderConfig] = {
+    "labeller": LabellerConfig(**SHAPE),
+    "classifier, mean": ClassifierConfig(**SHAPE, pooling="mean"),
+    "classifier, max": ClassifierConfig(**SHAPE, pooling="max"),
+    "classifier, class-token": ClassifierConfig(**SHAPE, pooling="class-token"),
+    "classifier, attention": ClassifierConfig(**SHAPE, pooling="attention"),
 }
 each_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
 each_input = pytest.mark.parametrize(

@@ -19,7 +19,7 @@ B, S, T, V, L = 3, 7, 5, 11, 13
 SIZES = Sizes(outputs=L, vocabulary=V, longest=17)
 SHARED = Sizes(outputs=L, vocabulary=L, longest=17, shared=True)
 LENGTHS, TARGET_LENGTHS = torch.tensor([7, 2, 5]), torch.tensor([3, 5, 1])
-BLOCKS = {"width": 22, "heads": 2, "hidden": 19, "encoder_depth": 3, "decoder_depth": 2}
+BLOCKS: dict[str, Any] = {"width": 22, "heads": 2, "hidden": 19, "encoder_depth": 3, "decoder_depth": 2}
 
 MODELS: dict[str, tuple[Any, Sizes]] = {
     "transformer": (TransformerConfig(**BLOCKS), SIZES),
@@ -94,7 +94,7 @@ def test_a_later_token_never_changes_an_earlier_output_in_training_or_evaluation
     must_fail(check_causality, lambda source, target: model(source, target.flip(1)))
 
 
-def step_by_step(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+def step_by_step(model: Any, source: Tensor, target: Tensor) -> Tensor:
     state = model.start(source, LENGTHS, capacity=T)
     return torch.stack([model.step(tokens, state) for tokens in target.unbind(1)], 1)
 

@@ -1,8 +1,10 @@
 """The Vision Transformer: patches, positions, pooling, regularisation, and no unneeded computation."""
 
+from typing import Any
+
 import pytest
 import torch
-from support import check_same_seed_same_weights, must_fail
+from support import check_same_seed_same_weights, must_fail, not_none
 from torch import Tensor
 
 from limelight.config import read
@@ -12,7 +14,7 @@ from limelight.models.vit import ViT, ViTConfig
 from limelight.view import watch
 
 SIZES = Sizes(outputs=7, image=(3, 10, 15))
-SETTINGS = {"patch": 5, "width": 22, "heads": 2, "hidden": 13, "depth": 3}
+SETTINGS: dict[str, Any] = {"patch": 5, "width": 22, "heads": 2, "hidden": 13, "depth": 3}
 
 
 def build(sizes: Sizes = SIZES, **settings: object) -> ViT:
@@ -34,7 +36,7 @@ def test_the_last_block_computes_only_the_class_token_and_the_output_is_the_same
     torch.testing.assert_close(model(x), whole, rtol=1e-5, atol=1e-5)
     assert seen["encoder.blocks.2.self_attention.weights"][0].shape == (11, 2, 7, 7)
     shapes = []
-    last = model.encoder.blocks[-1]
+    last: Any = model.encoder.blocks[-1]
     last.feedforward.register_forward_hook(lambda _, given, __: shapes.append(tuple(given[0].shape)))
     model(x)
     assert shapes == [(11, 1, 22)]
@@ -43,7 +45,7 @@ def test_the_last_block_computes_only_the_class_token_and_the_output_is_the_same
     must_fail(torch.testing.assert_close, model(x), whole)
 
 
-def test_gradients_are_the_same_as_if_all_were_computed() -> None:
+def test_gradients_equal_those_of_a_last_block_that_computes_all_tokens() -> None:
     model, x = build(), images()
     parameters = list(model.parameters())
     fast = torch.autograd.grad(model(x).square().sum(), parameters)
@@ -71,7 +73,7 @@ def test_the_output_depends_on_the_positions_of_patches(pooling: str, positions:
     swapped = torch.cat((x[..., 5:10], x[..., :5], x[..., 10:]), -1)
     assert (model(x) - model(swapped)).abs().max() > 1e-3
     with torch.no_grad():
-        model.positions.forward = lambda x, rows, columns: x
+        model.positions.forward = lambda x, rows, columns: x  # type: ignore[method-assign]
     torch.testing.assert_close(model(x), model(swapped), rtol=1e-4, atol=1e-4)
 
 
@@ -86,7 +88,7 @@ def test_interpolated_positions_keep_a_linear_gradient() -> None:
     """A table that increases linearly from left to right does so on a finer grid, too."""
     positions = build(Sizes(outputs=7, image=(3, 40, 40))).positions
     with torch.no_grad():
-        positions.table.copy_(torch.arange(8.0).repeat(8).unsqueeze(1).expand(-1, 22))
+        not_none(positions.table).copy_(torch.arange(8.0).repeat(8).unsqueeze(1).expand(-1, 22))
     fine = positions.vectors(8, 16).unflatten(0, (8, 16))[:, 3:-3, 0]
     torch.testing.assert_close(fine.diff(dim=1), torch.full((8, 9), 0.5), rtol=0, atol=0.1)
     torch.testing.assert_close(positions.vectors(8, 8), positions.table)
@@ -111,7 +113,7 @@ def test_every_patch_is_kept_equally_often() -> None:
 
 def test_stochastic_depth_increases_with_the_block_and_keeps_the_mean() -> None:
     model, x = build(stochastic_depth=0.5), images()
-    blocks = model.encoder.blocks
+    blocks: Any = model.encoder.blocks
     assert [block.self_residual.skip for block in blocks] == [0.0, 0.25, 0.5]
     assert [block.feedforward_residual.skip for block in blocks] == [0.0, 0.25, 0.5]
     residual, tokens = blocks[2].self_residual, torch.randn(11, 7, 22)
@@ -124,7 +126,7 @@ def test_stochastic_depth_increases_with_the_block_and_keeps_the_mean() -> None:
 
 def test_mimetic_initialisation_is_near_the_identity() -> None:
     def products(init: str) -> tuple[Tensor, Tensor]:
-        attention = build(init=init, width=48, heads=2).encoder.blocks[1].self_attention
+        attention: Any = build(init=init, width=48, heads=2).encoder.blocks[1].self_attention
         query, key = attention.query.weight[:24], attention.key.weight[:24]
         mixed = attention.value.weight.T @ attention.output.weight.T
         return (query.T @ key).detach(), mixed.detach()
@@ -141,7 +143,7 @@ def test_mimetic_initialisation_is_near_the_identity() -> None:
     assert max(abs(ratio(product)) for product in products("xavier")) < 1
 
 
-def test_same_seed_same_weights() -> None:
+def test_the_same_seed_gives_the_same_weights() -> None:
     check_same_seed_same_weights(lambda: ViTConfig(**SETTINGS).build(SIZES))
 
 

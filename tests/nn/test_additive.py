@@ -1,6 +1,9 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from support import EXACT, B, S, T, gradients, must_fail, random_mask
+from torch import Tensor
 
 from limelight.nn import AdditiveAttention, padding_mask
 from limelight.view import watch
@@ -13,7 +16,7 @@ def attention() -> AdditiveAttention:
     return AdditiveAttention(Q, M, A)
 
 
-def test_it_equals_the_formula_of_bahdanau(attention: AdditiveAttention) -> None:
+def test_additive_attention_equals_the_formula_of_bahdanau(attention: AdditiveAttention) -> None:
     queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), random_mask(B, T, S)
     output = attention(queries, memory, mask)
     for b in range(B):
@@ -30,14 +33,14 @@ def test_it_equals_the_formula_of_bahdanau(attention: AdditiveAttention) -> None
             torch.testing.assert_close(output[b, t], context, rtol=1e-5, atol=1e-6)
 
 
-def test_keys_projected_once_give_the_same(attention: AdditiveAttention) -> None:
+def test_projected_keys_give_the_same_result_as_the_memory(attention: AdditiveAttention) -> None:
     queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), padding_mask([7, 2, 4])
     keys = attention.project(memory)
     steps = [attention(queries[:, t : t + 1], memory, mask, keys=keys) for t in range(T)]
     torch.testing.assert_close(torch.cat(steps, 1), attention(queries, memory, mask), rtol=1e-5, atol=1e-6)
 
 
-def test_its_tap_gets_one_head(attention: AdditiveAttention) -> None:
+def test_the_tap_of_additive_attention_gets_one_head(attention: AdditiveAttention) -> None:
     queries, memory, mask = torch.randn(B, T, Q), torch.randn(B, S, M), padding_mask([7, 2, 4])
     with watch(attention) as seen:
         output = attention(queries, memory, mask)
@@ -48,7 +51,7 @@ def test_its_tap_gets_one_head(attention: AdditiveAttention) -> None:
     torch.testing.assert_close(attention(queries, memory, mask), output, **EXACT)
 
 
-def check_padding(attend, lengths: list[int]) -> None:
+def check_padding(attend: Callable[..., Tensor], lengths: list[int]) -> None:
     queries, mask = torch.randn(B, T, Q), padding_mask(lengths, S)
     memory = torch.randn(B, S, M, requires_grad=True)
     output = attend(queries, memory, mask)
@@ -80,7 +83,7 @@ def test_invalid_inputs_raise_an_error_that_names_them(attention: AdditiveAttent
         attention(torch.randn(B, T, Q), torch.randn(B, S, Q), keys=attention.project(memory))
     with pytest.raises(ValueError, match=r"keys is of shape \(3, 5, 17\); allowed: the result of `project`"):
         attention(torch.randn(B, T, Q), memory, keys=attention.project(memory[:, :T]))
-    with pytest.raises(ValueError, match="memory is a batch of 1; allowed: 3, as the queries"):
+    with pytest.raises(ValueError, match="batch size of memory is 1; allowed: 3, that of the queries"):
         attention(torch.randn(B, T, Q), memory[:1])
     with pytest.raises(ValueError, match="width is 0"):
         AdditiveAttention(Q, M, 0)

@@ -1,6 +1,7 @@
 """The pure functions, compared with loops that follow the formulas and with torch's kernel."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -38,7 +39,7 @@ def softmax_by_hand(scores: Tensor, mask: Tensor) -> Tensor:
     return weights
 
 
-def check_masked_softmax(function) -> None:
+def check_masked_softmax(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     scores = torch.randn(B, T, S)
     mask = random_mask(B, T, S)
     mask[1, 2] = False
@@ -91,7 +92,7 @@ def test_scores_equal_their_formulas() -> None:
         for t in range(T):
             for s in range(S):
                 q, k = queries[b, t].double(), keys[b, s].double()
-                expected = {
+                expected: dict[Callable[[Tensor, Tensor], Tensor], float] = {
                     dot: float(q @ k),
                     scaled_dot: float(q @ k) / math.sqrt(K),
                     partial(gaussian, width=2.0): -float((q - k).pow(2).sum()) / 8.0,
@@ -127,7 +128,7 @@ def test_pooling_takes_any_score_and_respects_the_mask() -> None:
     torch.testing.assert_close(pooled, attention(queries, values, mask))
 
 
-def check_scale(function) -> None:
+def check_scale(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     """A query and two keys small enough to follow by hand: weights of 1/(1 + e^-1) and the rest."""
     queries, keys = torch.tensor([[2.0, 0.0, 0.0, 0.0]]), torch.tensor([[1.0, 0, 0, 0], [0.0, 1, 0, 0]])
     first = 1 / (1 + math.exp(-2.0 / math.sqrt(4)))
@@ -141,7 +142,7 @@ def test_weights_are_scaled_by_the_root_of_the_width() -> None:
     must_fail(check_scale, lambda q, k: (dot(q, k) / math.sqrt(k.shape[-2])).softmax(-1))
 
 
-MASKS = {
+MASKS: dict[str, Callable[[int, int], Tensor | None]] = {
     "no mask": lambda t, s: None,
     "padding": lambda t, s: padding_mask([s, 1, s // 2], s).unsqueeze(1),
     "any": lambda t, s: random_mask(B, 1, t, s),
@@ -158,16 +159,17 @@ def test_attend_equals_torchs_kernel(
     dtype: torch.dtype, keys_long: int, mask_kind: str, causal: bool, square: bool
 ) -> None:
     size = keys_long if square else T
-    inputs = [torch.randn(B, H, n, K, dtype=dtype, requires_grad=True) for n in (size, keys_long, keys_long)]
+    sizes = (size, keys_long, keys_long)
+    q, k, v = (torch.randn(B, H, n, K, dtype=dtype, requires_grad=True) for n in sizes)
     mask = MASKS[mask_kind](size, keys_long)
     whole = torch.ones(1, 1, 1, 1, dtype=torch.bool) if mask is None else mask
     if causal:
         whole = whole & causal_mask(size, keys_long - size)[None]
-    expected = F.scaled_dot_product_attention(*inputs, whole.expand(B, H, size, keys_long))
-    explicit = attention_weights(*inputs[:2], mask, causal=causal) @ inputs[2]
-    for got in (attend(*inputs, mask, causal=causal), explicit):
+    expected = F.scaled_dot_product_attention(q, k, v, whole.expand(B, H, size, keys_long))
+    explicit = attention_weights(q, k, mask, causal=causal) @ v
+    for got in (attend(q, k, v, mask, causal=causal), explicit):
         assert_same(got, expected)
-        for ours, theirs in zip(gradients(got, *inputs), gradients(expected, *inputs), strict=True):
+        for ours, theirs in zip(gradients(got, q, k, v), gradients(expected, q, k, v), strict=True):
             assert_same(ours, theirs)
 
 
@@ -193,12 +195,12 @@ def test_dropout_keeps_the_expectation(keys_long: int) -> None:
 @pytest.mark.parametrize("batch", [0, 1, B])
 @pytest.mark.parametrize("size", [0, 1, T])
 def test_empty_batches_queries_and_memories_work(keys_long: int, batch: int, size: int) -> None:
-    inputs = [torch.randn(batch, H, n, K, requires_grad=True) for n in (size, keys_long, keys_long)]
+    q, k, v = (torch.randn(batch, H, n, K, requires_grad=True) for n in (size, keys_long, keys_long))
     for mask in (None, torch.ones(batch, 1, size, keys_long, dtype=torch.bool)):
-        output = attend(*inputs, mask)
+        output = attend(q, k, v, mask)
         assert output.shape == (batch, H, size, K)
         assert keys_long or output.eq(0).all()
-        assert all(grad.isfinite().all() for grad in gradients(output, *inputs))
+        assert all(grad.isfinite().all() for grad in gradients(output, q, k, v))
 
 
 def test_no_keys_give_exactly_zero() -> None:

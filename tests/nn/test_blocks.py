@@ -1,4 +1,5 @@
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -36,7 +37,7 @@ from limelight.nn.blocks import PostNorm, PreNorm
 BLOCKS = pytest.mark.parametrize("block", [EncoderBlock, DecoderBlock])
 
 
-def options(norm: str, activation: str, dtype: torch.dtype) -> dict:
+def options(norm: str, activation: str, dtype: torch.dtype) -> dict[str, Any]:
     return {
         "d_model": D,
         "nhead": H,
@@ -54,7 +55,11 @@ def inputs_of(block: type) -> tuple[Tensor, ...]:
 
 
 def check_parity(
-    ours: nn.Module, theirs: nn.Module, inputs: list[Tensor], our_masks: dict, their_masks: dict
+    ours: nn.Module,
+    theirs: nn.Module,
+    inputs: list[Tensor],
+    our_masks: dict[str, Any],
+    their_masks: dict[str, Any],
 ) -> None:
     """Outputs and the gradients of all inputs and parameters are equal."""
     output, expected = ours(*inputs, **our_masks), theirs(*inputs, **their_masks)

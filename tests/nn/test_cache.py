@@ -71,7 +71,7 @@ def test_a_full_cache_raises_an_error_and_keeps_its_content(attention: MultiHead
 def test_another_batch_size_is_rejected(attention: MultiHeadAttention) -> None:
     cache = Cache(T)
     attention(torch.randn(B, 2, D), causal=True, cache=cache)
-    with pytest.raises(ValueError, match="queries is a batch of 1; allowed: 3, as in the cache"):
+    with pytest.raises(ValueError, match="batch size of queries is 1; allowed: 3, that of the cache"):
         attention(torch.randn(1, 1, D), causal=True, cache=cache)
 
 

@@ -1,13 +1,18 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
 from support import HIDDEN, B, D, T, gradients
+from torch import Tensor
 
 from limelight.nn import FeedForward, feedforward
 
 
 @pytest.mark.parametrize(("name", "function"), [("relu", F.relu), ("gelu", F.gelu)])
-def test_it_is_two_layers_with_an_activation_in_between(name: str, function) -> None:
+def test_feed_forward_is_two_layers_with_an_activation_in_between(
+    name: str, function: Callable[[Tensor], Tensor]
+) -> None:
     network = FeedForward(D, HIDDEN, activation=name)
     x = torch.randn(B, T, D)
     hidden = function(x @ network.expand.weight.T + network.expand.bias)

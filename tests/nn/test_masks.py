@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -33,20 +35,20 @@ def test_an_empty_batch_has_an_empty_mask() -> None:
     [
         ([2, 9], 7, r"lengths is from 2 to 9; allowed: 0 to size=7"),
         ([-1, 3], 7, r"lengths is from -1 to 3; allowed: 0 to size=7"),
-        ([2.0, 3.0], 7, r"lengths is of type torch.float32; allowed: whole numbers"),
+        ([2.0, 3.0], 7, r"lengths is of type torch.float32; allowed: integers"),
         ([True, False], 7, r"lengths is of type torch.bool"),
         ([[[1]]], 7, r"lengths is of shape \(1, 1, 1\); allowed: \(B\) or \(B, T\)"),
     ],
 )
-def test_invalid_lengths_raise_an_error_that_names_them(lengths: list, size: int, message: str) -> None:
+def test_invalid_lengths_raise_an_error_that_names_them(lengths: list[Any], size: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         padding_mask(torch.tensor(lengths), size)
 
 
 def test_an_invalid_size_is_rejected() -> None:
     for size in (2.5, -1):
-        with pytest.raises(ValueError, match=f"size is {size}; allowed: a whole number from 0 on"):
-            padding_mask([1, 2], size)
+        with pytest.raises(ValueError, match=f"size is {size}; allowed: an integer of at least 0"):
+            padding_mask([1, 2], size)  # type: ignore[arg-type]
 
 
 def test_causal_mask_is_true_on_and_below_the_diagonal() -> None:

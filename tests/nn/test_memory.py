@@ -1,9 +1,7 @@
 """Unwatched, no T × S weights exist: measured by the memory of a separate process."""
 
-import subprocess
-import sys
-
 import pytest
+from command import python
 
 LIMIT, WEIGHTS = 100, 256  # MB; 8,192 × 8,192 floats are 256 MB
 
@@ -42,8 +40,9 @@ if seen:
 
 
 def megabytes(*arguments: str) -> float:
-    program = [sys.executable, "-c", PROGRAM, *arguments]
-    return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+    done = python(PROGRAM, *arguments)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
 
 
 @pytest.mark.parametrize("masking", ["open", "causal", "padding", "causal padding", "bare function"])
@@ -51,6 +50,6 @@ def test_an_unwatched_forward_pass_stores_no_weights(masking: str) -> None:
     assert megabytes("unwatched", masking) < LIMIT
 
 
-def test_a_watched_forward_pass_stores_them() -> None:
+def test_a_watched_forward_pass_stores_its_weights() -> None:
     # If the system reclaims memory meanwhile, the measured peak is too low, but not every time.
     assert any(megabytes("watched", "open") > WEIGHTS / 2 > LIMIT for _ in range(5))

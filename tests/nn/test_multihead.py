@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -188,7 +189,7 @@ def test_projected_keys_and_values_can_replace_the_memory(length: int) -> None:
     torch.testing.assert_close(attention(x, projected, mask), attention(x, memory, mask), **EXACT)
 
 
-def test_packed_and_padded_tokens_give_the_same() -> None:
+def test_packed_and_padded_tokens_give_the_same_output() -> None:
     attention = MultiHeadAttention(D, H)
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     packing, memory_mask = Packing(padding_mask([5, 2, 3])), padding_mask([1, 7, 4])
@@ -214,14 +215,14 @@ def test_packed_and_padded_tokens_give_the_same() -> None:
     ("arguments", "message"),
     [
         ({"width": 32, "heads": 3}, "heads is 3; allowed: a divisor of width=32"),
-        ({"width": 0, "heads": 1}, "width is 0; allowed: a whole number of at least 1"),
+        ({"width": 0, "heads": 1}, "width is 0; allowed: an integer of at least 1"),
         ({"width": 32, "heads": -1}, "heads is -1; allowed"),
         ({"width": 32.0, "heads": 1}, "width is 32.0; allowed"),
         ({"width": 32, "heads": 2, "memory_width": 0}, "memory_width is 0; allowed"),
         ({"width": 32, "heads": 2, "dropout": 1.5}, "dropout is 1.5; allowed: at least 0 and less than 1"),
     ],
 )
-def test_invalid_sizes_raise_an_error_that_names_them(arguments: dict, message: str) -> None:
+def test_invalid_sizes_raise_an_error_that_names_them(arguments: dict[str, Any], message: str) -> None:
     width, heads = arguments.pop("width"), arguments.pop("heads")
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(width, heads, **arguments)
@@ -272,7 +273,7 @@ def test_invalid_sizes_raise_an_error_that_names_them(arguments: dict, message: 
             torch.ones(B, T, D),
             torch.ones(B + 1, S, D),
             None,
-            "memory is a batch of 4; allowed: 3, as the queries",
+            "batch size of memory is 4; allowed: 3, that of the queries",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ class Pure(nn.Module):
         return self.function(x, memory) * self.scale
 
 
-Call = Callable[[nn.Module, Tensor, Tensor], Tensor]
+Call = Callable[[Any, Tensor, Tensor], Tensor]
 CASES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     "self-attention": (lambda: MultiHeadAttention(D, H), lambda m, x, _: m(x, mask=TARGET)),
     "self-attention, a mask of T rows": (
@@ -88,7 +89,7 @@ NOT_OF_WEIGHTS = {"projected memory"}
 
 def results(
     name: str, padding: float, watched: bool, *, build: Callable[[], nn.Module] | None = None
-) -> dict:
+) -> dict[str, Tensor | None]:
     """The output at real positions and all its gradients, with the value `padding` at masked positions."""
     torch.manual_seed(3)
     made, call = CASES[name]
@@ -105,7 +106,7 @@ def results(
         output = call(model, x, memory)
     real = output[TARGET.squeeze(1)] if own else output
     real.square().sum().backward()
-    found = {"output": real.detach(), "x": x.grad}
+    found: dict[str, Tensor | None] = {"output": real.detach(), "x": x.grad}
     if memory.grad is not None:
         found["memory"] = memory.grad
     if name not in NOT_OF_WEIGHTS:
@@ -118,9 +119,7 @@ def check_hidden(name: str, padding: float, watched: bool, **options: Callable[[
     for key, got in results(name, padding, watched, **options).items():
         if key in ("x", "memory") and name in NOT_OF_WEIGHTS:
             continue
-        torch.testing.assert_close(
-            got, expected[key], rtol=1e-5, atol=1e-6, msg=lambda m, key=key: f"{key}: {m}"
-        )
+        torch.testing.assert_close(got, expected[key], rtol=1e-5, atol=1e-6, msg=f"{key}: {{}}".format)
 
 
 @pytest.mark.parametrize("watched", [False, True], ids=["fused", "watched"])
@@ -137,7 +136,7 @@ def test_values_that_are_not_finite_in_padding_have_no_effect(
 class Unprotected(MultiHeadAttention):
     """Like most implementations: weights of zero times the values at masked positions."""
 
-    def forward(self, queries: Tensor, memory: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(self, queries: Tensor, memory: Any = None, mask: Any = None, **_: Any) -> Tensor:
         kv = self.project(queries if memory is None else memory)
         q = self._split(self.query(queries), None)
         weights = attention_weights(q.detach(), kv.keys.detach(), mask.unsqueeze(1))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -36,8 +37,7 @@ class Case:
             return torch.zeros(shape, dtype=torch.bool)
         return None
 
-    def whole_mask(self) -> Tensor:
-        mask = self.mask()
+    def whole_mask(self, mask: Tensor | None) -> Tensor:
         whole = torch.ones(self.batch, self.size, self.keys, dtype=torch.bool)
         if mask is not None:
             whole = whole & mask
@@ -64,12 +64,14 @@ def check_case(attention: MultiHeadAttention, case: Case, dtype: torch.dtype, wa
     attention = roughen(attention).to(dtype)
     x = torch.randn(case.batch, case.size, D, dtype=dtype, requires_grad=True)
     memory = (3 * torch.randn(case.batch, case.keys, D)).to(dtype).requires_grad_()
-    empty = ~case.whole_mask().any(-1)
+    mask = case.mask()
+    whole = case.whole_mask(mask)
+    empty = ~whole.any(-1)
     if watched:
         with watch(attention) as seen:
-            output = attention(x, memory, case.mask(), causal=case.causal)
+            output = attention(x, memory, mask, causal=case.causal)
         (weights,) = seen["weights"]
-        forbidden = ~case.whole_mask().unsqueeze(1).expand_as(weights)
+        forbidden = ~whole.unsqueeze(1).expand_as(weights)
         assert weights.isfinite().all()
         assert weights[forbidden].eq(0).all()
         sums = weights.float().sum(-1)
@@ -77,7 +79,7 @@ def check_case(attention: MultiHeadAttention, case: Case, dtype: torch.dtype, wa
             1e-5 if dtype == torch.float32 else 2e-2
         )
     else:
-        output = attention(x, memory, case.mask(), causal=case.causal)
+        output = attention(x, memory, mask, causal=case.causal)
     assert output.isfinite().all()
     assert output[empty].eq(attention.output.bias).all()
     output.float().square().sum().backward()
@@ -103,7 +105,7 @@ def test_no_mask_causes_nan_and_rows_without_a_key_are_exactly_zero(
 class InfiniteFill(MultiHeadAttention):
     """The usual implementation: -inf before the softmax, which gives NaN where nothing is allowed."""
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(-1)
         return self.weights(weights) @ v
@@ -112,7 +114,7 @@ class InfiniteFill(MultiHeadAttention):
 class FiniteFill(MultiHeadAttention):
     """The other usual implementation: -1e9, which gives uniform weights where nothing is allowed."""
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = scores.masked_fill(~mask.unsqueeze(1), -1e9).softmax(-1)
         return self.weights(weights) @ v
@@ -146,7 +148,7 @@ def check_agreement(attention: MultiHeadAttention, length: int, causal: bool) ->
     exact = exact / exact.sum(-1, keepdim=True).clamp(min=1e-300)
     mixed = (exact @ v).transpose(1, 2).reshape(B, length, D)
     output = mixed @ attention.output.weight.double().T + attention.output.bias.double()
-    near = {"rtol": 1e-5, "atol": 1e-5}
+    near: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(weights.double(), exact, **near)
     torch.testing.assert_close(watched.double(), output, **near)
     torch.testing.assert_close(attention(x, mask=mask, causal=causal).double(), output, **near)
@@ -159,7 +161,7 @@ def check_agreement(attention: MultiHeadAttention, length: int, causal: bool) ->
 class IgnoresMaskWhenWatched(MultiHeadAttention):
     """The watched weights are computed without the mask, and are not those of the model."""
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool) -> Tensor:
         if self.weights.watched:
             self.weights(attention_weights(q, k, causal=causal))
         return attend(q, k, v, mask.unsqueeze(1), causal=causal)
@@ -168,7 +170,7 @@ class IgnoresMaskWhenWatched(MultiHeadAttention):
 class IgnoresMaskWhenFused(MultiHeadAttention):
     """Only the watched weights are masked."""
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool) -> Tensor:
         if not self.weights.watched:
             return attend(q, k, v, causal=causal)
         return super()._attend(q, k, v, mask, causal)

@@ -7,7 +7,7 @@ from limelight.nn import PatchEmbedding
 CHANNELS, PATCH, WIDTH = 3, 2, 13
 
 
-def test_it_equals_a_convolution_with_the_stride_of_a_patch() -> None:
+def test_patch_embedding_equals_a_convolution_with_the_stride_of_a_patch() -> None:
     embedding = PatchEmbedding(CHANNELS, PATCH, WIDTH)
     images = torch.randn(5, CHANNELS, 3 * PATCH, 7 * PATCH)
     kernel = embedding.project.weight.view(WIDTH, CHANNELS, PATCH, PATCH)

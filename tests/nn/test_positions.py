@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -64,7 +65,7 @@ def test_dropout_outside_its_range_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("make", [SinusoidalPositions, lambda *a: LearnedPositions(D, T, *a[1:])])
-def test_dropout_acts_in_training_only(make) -> None:
+def test_dropout_acts_in_training_only(make: Callable[..., torch.nn.Module]) -> None:
     positions = make(D, 0.5)
     x = torch.ones(B, T, D)
     assert positions(x).eq(0).any()

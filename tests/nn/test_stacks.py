@@ -1,5 +1,8 @@
 """Encoder and decoder: padding, causality, the cache, and torch's stacks beside them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,10 +10,10 @@ from support import HIDDEN, MANY, NORMS, B, D, H, S, T, check_causality, gradien
 from torch import Tensor, nn
 
 from limelight.bridge import to_torch
-from limelight.nn import BlockConfig, Decoder, DecoderCache, Encoder, causal_mask, padding_mask
+from limelight.nn import BlockConfig, Decoder, DecoderBlock, DecoderCache, Encoder, causal_mask, padding_mask
 from limelight.nn.blocks import PreNorm
 
-NEAR = {"rtol": 0.0, "atol": 1e-5}
+NEAR: dict[str, Any] = {"rtol": 0.0, "atol": 1e-5}
 
 LAYOUTS = {
     "right": lambda lengths, size: padding_mask(lengths, size),
@@ -21,11 +24,11 @@ LAYOUTS = {
 }
 
 
-def encoder(norm: str = "post", **more) -> Encoder:
+def encoder(norm: str = "post", **more: Any) -> Encoder:
     return Encoder(3, BlockConfig(D, H, HIDDEN, norm=norm, **more))
 
 
-def decoder(norm: str = "post", **more) -> Decoder:
+def decoder(norm: str = "post", **more: Any) -> Decoder:
     return Decoder(2, BlockConfig(D, H, HIDDEN, norm=norm, **more))
 
 
@@ -40,7 +43,7 @@ def spread(tokens: list[Tensor], mask: Tensor, fill: float) -> Tensor:
     return x
 
 
-def check_encoder_padding(model, layout: str) -> None:
+def check_encoder_padding(model: Callable[..., Tensor], layout: str) -> None:
     tokens = [torch.randn(n, D) for n in (5, 1, 3)]
     alone = torch.cat([model(sequence[None], None)[0] for sequence in tokens])
     for size, fill in ((5, 0.0), (5, 50.0), (11, -50.0), (MANY, 1.0)):
@@ -62,7 +65,7 @@ def test_padding_does_not_change_real_tokens_in_an_encoder(norm: str, layout: st
     must_fail(check_encoder_padding, lambda x, mask: model(x), layout)
 
 
-def check_decoder_padding(model, layout: str) -> None:
+def check_decoder_padding(model: Callable[..., Tensor], layout: str) -> None:
     targets, sources = [torch.randn(n, D) for n in (5, 1, 3)], [torch.randn(n, D) for n in (2, 7, 1)]
     pairs = zip(targets, sources, strict=True)
     alone = torch.cat([model(t[None], s[None], None, None)[0] for t, s in pairs])
@@ -164,7 +167,7 @@ def test_a_mask_with_many_rows_is_not_a_padding_mask() -> None:
 # ---- causality, in training and in evaluation
 
 
-MASKINGS = {
+MASKINGS: dict[str, Callable[[Tensor], Tensor | None]] = {
     "open": lambda x: None,
     "full": lambda x: padding_mask([x.shape[1]] * B),
     "rows": lambda x: torch.ones(1, x.shape[1], x.shape[1], dtype=torch.bool),
@@ -186,7 +189,7 @@ def test_a_later_target_never_changes_an_earlier_output(norm: str, masking: str,
 # ---- one token at a time = all at once
 
 
-def check_steps(model: Decoder, step, sizes: list[int]) -> None:
+def check_steps(model: Decoder, step: Callable[[Tensor, DecoderCache], Tensor], sizes: list[int]) -> None:
     length = sum(sizes)
     x, memory, memory_mask = torch.randn(B, length, D), torch.randn(B, S, D), padding_mask([2, 7, 0])
     with torch.no_grad():
@@ -202,20 +205,20 @@ def test_one_token_at_a_time_equals_all_at_once(norm: str, sizes: list[int]) -> 
     model = decoder(norm).eval()
     check_steps(model, model.step, sizes)
 
-    def without_cache(part: Tensor, cache) -> Tensor:
+    def without_cache(part: Tensor, cache: DecoderCache) -> Tensor:
         cache.decoded = model.start(torch.randn(B, S, D), capacity=99).decoded
         return model.step(part, cache)
 
     must_fail(check_steps, model, without_cache, sizes)
 
-    def unmasked(part: Tensor, cache) -> Tensor:
+    def unmasked(part: Tensor, cache: DecoderCache) -> Tensor:
         cache.memory_mask = None
         return model.step(part, cache)
 
     must_fail(check_steps, model, unmasked, sizes)
 
 
-def check_reorder(model: Decoder, reorder, rows: list[int]) -> None:
+def check_reorder(model: Decoder, reorder: Callable[[DecoderCache, Tensor], None], rows: list[int]) -> None:
     index = torch.tensor(rows)
     x, memory, memory_mask = torch.randn(B, T, D), torch.randn(B, S, D), padding_mask([2, 7, 4])
     with torch.no_grad():
@@ -234,7 +237,7 @@ def test_a_reordered_cache_continues_the_selected_sequences(rows: list[int]) -> 
     check_reorder(model, DecoderCache.reorder, rows)
 
     def without_the_mask(cache: DecoderCache, index: Tensor) -> None:
-        mask = cache.memory_mask
+        mask: Any = cache.memory_mask
         cache.reorder(index)
         cache.memory_mask = mask.repeat(2, 1, 1)[: len(index)]
 
@@ -250,6 +253,7 @@ def test_the_source_is_projected_once() -> None:
     model = decoder().eval()
     calls = []
     for block in model.blocks:
+        assert isinstance(block, DecoderBlock)
         block.cross_attention.key.register_forward_hook(lambda *_: calls.append(1))
     with torch.no_grad():
         cache = model.start(torch.randn(B, S, D), capacity=T)
@@ -267,7 +271,7 @@ def test_a_cache_of_another_decoder_is_rejected() -> None:
 def test_another_batch_size_is_rejected_and_does_not_change_the_cache() -> None:
     model = decoder()
     cache = model.start(torch.randn(B, S, D), capacity=T)
-    with pytest.raises(ValueError, match="x is a batch of 1; allowed: 3, as in the cache"):
+    with pytest.raises(ValueError, match="batch size of x is 1; allowed: 3, that of the cache"):
         model.step(torch.randn(1, 1, D), cache)
     assert [kept.length for kept in cache.decoded] == [0, 0]
 
@@ -279,18 +283,18 @@ def test_another_batch_size_is_rejected_and_does_not_change_the_cache() -> None:
 def test_stacks_equal_torchs(norm: str) -> None:
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     mask, memory_mask = padding_mask([5, 2, 3]), padding_mask([2, 7, 4])
-    ours = encoder(norm)
-    expected = to_torch(ours)(x, src_key_padding_mask=~mask[:, 0])
-    torch.testing.assert_close(ours(x, mask)[mask[:, 0]], expected[mask[:, 0]], **NEAR)
-    ours = decoder(norm)
-    expected = to_torch(ours)(
+    our_encoder = encoder(norm)
+    expected = to_torch(our_encoder)(x, src_key_padding_mask=~mask[:, 0])
+    torch.testing.assert_close(our_encoder(x, mask)[mask[:, 0]], expected[mask[:, 0]], **NEAR)
+    our_decoder = decoder(norm)
+    expected = to_torch(our_decoder)(
         x,
         memory,
         tgt_mask=~causal_mask(T)[0],
         tgt_key_padding_mask=~mask[:, 0],
         memory_key_padding_mask=~memory_mask[:, 0],
     )
-    got = ours(x, memory, mask, memory_mask)
+    got = our_decoder(x, memory, mask, memory_mask)
     torch.testing.assert_close(got[mask[:, 0]], expected[mask[:, 0]], **NEAR)
 
 
@@ -326,7 +330,7 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Encoder(0, BlockConfig(D, H, HIDDEN)), "depth is 0; allowed: a whole number of at least 1"),
+        (lambda: Encoder(0, BlockConfig(D, H, HIDDEN)), "depth is 0; allowed: an integer of at least 1"),
         (lambda: encoder()(torch.randn(B, T, D + 1)), r"x is of shape \(3, 5, 23\)"),
         (lambda: encoder()(torch.randn(B, T, D), padding_mask([4] * B)), r"mask is of shape \(3, 1, 4\)"),
         (lambda: encoder()(torch.randn(B, T, D), torch.ones(B, T)), "mask is of type torch.float32"),
@@ -339,7 +343,7 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
         (lambda: decoder().start(torch.randn(B, S, 2), capacity=3), r"memory is of shape \(3, 7, 2\)"),
         (
             lambda: decoder()(torch.randn(B, T, D), torch.randn(2, S, D)),
-            "memory is a batch of 2; allowed: 3, as x",
+            "batch size of memory is 2; allowed: 3, that of x",
         ),
         (
             lambda: decoder("pre").step(
@@ -349,6 +353,6 @@ def test_empty_and_tiny_batches_work(batch: int, size: int) -> None:
         ),
     ],
 )
-def test_invalid_arguments_raise_an_error_that_names_them(call, message: str) -> None:
+def test_invalid_arguments_raise_an_error_that_names_them(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,10 +1,11 @@
 """Transformations of a module by torch: compile, export, second derivatives, vmap."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from support import HIDDEN, B, D, H, T, must_fail
+from support import HIDDEN, B, D, H, T, must_fail, not_none
 from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -25,7 +26,7 @@ MASKS = {
 ALL_MASKS = pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS))
 
 
-def encoder(**options: float) -> Encoder:
+def encoder(**options: Any) -> Encoder:
     torch.manual_seed(2)
     return Encoder(1, BlockConfig(D, H, HIDDEN, activation="gelu", **options))
 
@@ -44,7 +45,7 @@ def test_a_compiled_encoder_has_the_same_values_and_gradients(mask: Tensor | Non
         model.zero_grad()
         output = function(x, mask)
         output.square().sum().backward()
-        return [output.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+        return [output.detach(), *(not_none(parameter.grad).clone() for parameter in model.parameters())]
 
     ours, expected = results(compiled), results(model)
     for one, other in zip(ours, expected, strict=True):

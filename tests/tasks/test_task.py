@@ -1,10 +1,13 @@
 """The comparison of answers with the truth, and the options of tasks."""
 
+from typing import Any
+
 import pytest
 
 from limelight.errors import WrongInput
 from limelight.experiment import experiment
 from limelight.tasks.task import Example
+from limelight.tasks.translate.task import TranslateOptions
 
 FEW = {"task.data.train": 40, "task.data.validation": 20, "task.data.test": 20}
 
@@ -27,10 +30,16 @@ def test_a_number_is_correct_if_it_rounds_to_the_whole_number() -> None:
 
 def test_options_of_a_task_are_validated_and_have_defaults() -> None:
     task, _ = experiment("translate", FEW | {"task.vocabulary.kind": "words"}).task.load(1)
-    assert task.read_options({}).beam == 4
-    assert task.read_options({"n_best": 7}).beam == 7
-    assert task.read_options({"temperature": 0.5}).beam == 1
-    assert task.read_options({}, evaluating=True).beam == 1
+
+    def beam(options: dict[str, Any], *, evaluating: bool = False) -> int:
+        read = task.read_options(options, evaluating=evaluating)
+        assert isinstance(read, TranslateOptions)
+        return read.beam
+
+    assert beam({}) == 4
+    assert beam({"n_best": 7}) == 7
+    assert beam({"temperature": 0.5}) == 1
+    assert beam({}, evaluating=True) == 1
     with pytest.raises(WrongInput, match=r"^option 'beams' .*beam"):
         task.read_options({"beams": 2})
     with pytest.raises(WrongInput, match=r"^beam is 0; allowed: "):

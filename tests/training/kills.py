@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from limelight.training import checkpoint, files
 from limelight.training.checkpoint import Checkpoint
 
-os.fsync = lambda file: None  # see conftest.py
+os.fsync = lambda fd: None  # see conftest.py
 
 
 def run_in_child(work: Callable[[], object], kill_after: float | None = None) -> bool:
@@ -40,25 +41,25 @@ def run_in_child(work: Callable[[], object], kill_after: float | None = None) ->
     return os.WIFSIGNALED(status)
 
 
-def die_at(operation: int) -> None:
+def die_at(number: int) -> None:
     """Let this process kill itself when it starts the file operation with this number."""
     count = 0
 
-    def perform(act: Callable[..., Any], *arguments: Any) -> Any:
+    def perform(operation: Callable[..., Any], *arguments: Any) -> Any:
         nonlocal count
         count += 1
-        if count == operation:
+        if count == number:
             os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments)
+        return operation(*arguments)
 
     files.perform = perform
 
 
-def save_after_removing(folder: Path, new: Checkpoint) -> None:
+def save_after_removing(folder: Path, checkpoint: Checkpoint) -> None:
     """The broken variant: there is a moment without any checkpoint."""
     for old in folder.glob("step-*"):
         files.remove(old)
-    save(folder, new)
+    save(folder, checkpoint)
 
 
 save = checkpoint.save
@@ -84,7 +85,7 @@ def moments(trials: int, seed: int) -> None:
                 fit(path)
 
             killed = run_in_child(work, None if in_a_save else dice.uniform(0, duration))
-            run_in_child(lambda path=path: fit(path, resume=True))
+            run_in_child(partial(fit, path, resume=True))
             outcome = {"killed": killed, "in_a_save": in_a_save, "same": result(path) == result(whole)}
             print(json.dumps(outcome), flush=True)
 
@@ -121,4 +122,5 @@ if __name__ == "__main__":
     if "broken" in numbers:
         numbers.remove("broken")
         checkpoint.save = save_after_removing
-    {"moments": moments, "operations": operations}[what](*map(int, numbers))
+    programs: dict[str, Callable[..., None]] = {"moments": moments, "operations": operations}
+    programs[what](*map(int, numbers))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import must_fail
+from support import must_fail, not_none
 from torch import Tensor, nn
 
 from limelight.training.optimise import Optimiser, orthogonalise
@@ -77,7 +77,7 @@ def test_each_matrix_of_one_shape_is_updated_with_its_own_gradient() -> None:
     gradients = {name: torch.randn_like(model.get_parameter(name)) for name in ("1.weight", "3.weight")}
     before = {name: model.get_parameter(name).detach().clone() for name in gradients}
     for name, gradient in gradients.items():
-        model.get_parameter(name).grad.copy_(gradient)
+        not_none(model.get_parameter(name).grad).copy_(gradient)
     optimiser.step(0.01)
     for name, gradient in gradients.items():
         change = before[name] - model.get_parameter(name).detach()

@@ -1,4 +1,4 @@
-"""R4 and R6 with real processes: a signal saves the run before it ends; a run folder has one writer."""
+"""R4 and R6 with real processes: a signal saves the run before it ends; one process trains per run folder."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import not_none
 
 from limelight.errors import Stopped
 from limelight.training.checkpoint import newest
@@ -82,7 +83,7 @@ def test_a_signal_saves_the_run_and_prints_how_to_resume(number: int, code: int,
     assert f"at step {found.step} of" in last
 
 
-def test_a_folder_has_one_writer_and_is_free_again_after_a_kill(tmp_path: Path) -> None:
+def test_only_one_process_trains_in_a_folder_and_a_kill_frees_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = start(*LONG, "--out", str(run))
     wait_for_checkpoint(run)
@@ -92,9 +93,9 @@ def test_a_folder_has_one_writer_and_is_free_again_after_a_kill(tmp_path: Path) 
     assert f"is in use by process {first.pid} on " in errors.splitlines()[-1]
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    step = newest(run / "checkpoints").step
+    step = not_none(newest(run / "checkpoints")).step
     third = start(str(run), "--resume")
-    while f"step {step} of" not in third.stderr.readline():
+    while f"step {step} of" not in not_none(third.stderr).readline():
         assert third.poll() is None
     third.send_signal(signal.SIGINT)
     third.communicate(timeout=5)
@@ -120,7 +121,7 @@ def test_a_run_whose_folder_was_replaced_stops_and_the_new_run_continues(tmp_pat
     assert second.returncode == 130
     steps = [line["step"] for line in read_journal(run / "metrics.jsonl")]
     assert steps == sorted(set(steps))
-    assert newest(run / "checkpoints").facts["environment"]["settings"]["seed"] == 2
+    assert not_none(newest(run / "checkpoints")).facts["environment"]["settings"]["seed"] == 2
 
 
 def test_a_lock_detects_that_its_file_was_replaced(tmp_path: Path) -> None:
@@ -161,10 +162,10 @@ except WrongInput as error:
     command = [sys.executable, "-c", program, str(tmp_path / "run")]
     pipe = subprocess.PIPE
     racers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) for _ in range(5)]
-    assert {racer.stdout.readline() for racer in racers} == {"ready\n"}
+    assert {not_none(racer.stdout).readline() for racer in racers} == {"ready\n"}
     for racer in racers:
-        racer.stdin.write("go\n")
-    printed = [racer.stdout.readline().strip() for racer in racers]
+        not_none(racer.stdin).write("go\n")
+    printed = [not_none(racer.stdout).readline().strip() for racer in racers]
     for racer in racers:
         racer.communicate()  # closes stdin, which releases the lock
     assert printed.count("won") == 1

@@ -17,9 +17,9 @@ import torch
 from tiny import StopAt, fit, result
 
 from limelight.training.distributed import World, joined
-from limelight.training.loop import Progress
+from limelight.training.folder import Progress
 
-os.fsync = lambda file: None  # see conftest.py
+os.fsync = lambda fd: None  # see conftest.py
 
 
 def alike(world: World, progress: Progress) -> bool:
@@ -29,7 +29,7 @@ def alike(world: World, progress: Progress) -> bool:
 
 def main(folder: Path, *steps: str) -> None:
     with joined(torch.device("cpu")) as world:
-        fit(folder / "two", world=world, **{"model.dropout": 0.0})
+        fit(folder / "two", {"model.dropout": 0.0}, world=world)
         fit(folder / "uninterrupted", world=world)
         for step in range(*map(int, steps)):
             path = folder / str(step)

@@ -1,4 +1,5 @@
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from limelight.nn import BlockConfig, Decoder, Encoder, MultiHeadAttention, padd
 from limelight.view import watch
 
 
-def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
+def test_watch_returns_the_weights_of_all_heads_by_the_name_of_the_tap() -> None:
     model = nn.ModuleDict(
         {"encoder": Encoder(2, BlockConfig(D, H, HIDDEN)), "decoder": Decoder(1, BlockConfig(D, H, HIDDEN))}
     )
@@ -26,7 +27,7 @@ def test_every_tap_is_seen_under_its_name_with_every_head() -> None:
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
-def test_a_padded_query_looks_at_nothing() -> None:
+def test_a_padded_query_has_zero_weights() -> None:
     model = nn.ModuleDict(
         {"encoder": Encoder(1, BlockConfig(D, H, HIDDEN)), "decoder": Decoder(1, BlockConfig(D, H, HIDDEN))}
     )
@@ -42,7 +43,7 @@ def test_a_padded_query_looks_at_nothing() -> None:
         torch.testing.assert_close(got, expected.float())
 
 
-def test_each_pass_is_kept() -> None:
+def test_watch_returns_one_tensor_per_pass() -> None:
     model = Decoder(1, BlockConfig(D, H, HIDDEN)).eval()
     with torch.no_grad(), watch(model) as seen:
         cache = model.start(torch.randn(B, S, D), capacity=T)
@@ -52,23 +53,24 @@ def test_each_pass_is_kept() -> None:
     assert [w.shape[-1] for w in passes] == [1, 2, 3, 4, 5]
 
 
-def test_names_choose_what_is_watched_and_the_rest_stays_fused() -> None:
+def test_only_the_named_modules_are_watched() -> None:
     model = Encoder(3, BlockConfig(D, H, HIDDEN))
     with watch(model, "blocks.1") as seen:
-        assert [b.self_attention.weights.watched for b in model.blocks] == [False, True, False]
+        blocks: Any = model.blocks
+        assert [b.self_attention.weights.watched for b in blocks] == [False, True, False]
         model(torch.randn(B, T, D))
     assert list(seen) == ["blocks.1.self_attention.weights"]
     assert len(seen["blocks.1.self_attention.weights"]) == 1
 
 
-def test_a_name_is_whole_words() -> None:
+def test_a_name_does_not_select_modules_that_only_start_with_it() -> None:
     model = Encoder(11, BlockConfig(D, H, HIDDEN))
     with watch(model, "blocks.1") as seen:
         pass
     assert list(seen) == ["blocks.1.self_attention.weights"]
 
 
-def test_watching_ends_with_its_context_also_on_an_error() -> None:
+def test_watching_ends_with_the_context_even_after_an_error() -> None:
     model = MultiHeadAttention(D, H)
     with pytest.raises(RuntimeError), watch(model) as seen:
         raise RuntimeError
@@ -77,7 +79,7 @@ def test_watching_ends_with_its_context_also_on_an_error() -> None:
     assert seen == {"weights": []}
 
 
-def test_two_may_watch_at_once() -> None:
+def test_contexts_of_watch_can_be_nested() -> None:
     model = MultiHeadAttention(D, H)
     with watch(model) as first:
         with watch(model) as second:
@@ -98,14 +100,14 @@ def test_a_copy_of_a_watched_model_is_not_watched() -> None:
     assert len(seen["weights"]) == 1
 
 
-def test_what_is_seen_does_not_keep_the_graph() -> None:
+def test_collected_weights_are_detached_from_the_graph() -> None:
     model = MultiHeadAttention(D, H)
     with watch(model) as seen:
         model(torch.randn(B, T, D))
     assert not seen["weights"][0].requires_grad
 
 
-def test_a_model_without_taps_is_told_what_to_do() -> None:
+def test_the_error_for_a_model_without_taps_contains_advice() -> None:
     with (
         pytest.raises(ValueError, match=r"a Linear without taps; allowed: .*bridge.from_torch"),
         watch(nn.Linear(2, 3)),
@@ -113,7 +115,7 @@ def test_a_model_without_taps_is_told_what_to_do() -> None:
         pass
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_name_lists_the_known_names() -> None:
     model = Encoder(1, BlockConfig(D, H, HIDDEN))
     with (
         pytest.raises(ValueError, match=r"'block.0'; .* blocks.0.self_attention.weights"),
@@ -123,7 +125,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 
 @torch.no_grad()
-def test_what_nobody_needs_any_more_is_written_over() -> None:
+def test_weights_are_written_into_the_tensors_of_an_earlier_watch() -> None:
     model = Encoder(2, BlockConfig(D, H, HIDDEN)).eval()
     first, second = torch.randn(B, T, D), torch.randn(B, T, D)
     mask = padding_mask([5, 2, 0])
@@ -139,7 +141,7 @@ def test_what_nobody_needs_any_more_is_written_over() -> None:
         torch.testing.assert_close(weights, expected[name][0], **EXACT)
 
 
-def test_what_does_not_fit_or_is_needed_for_gradients_gets_memory_of_its_own() -> None:
+def test_tensors_are_not_reused_for_other_shapes_or_with_gradients() -> None:
     model = Encoder(1, BlockConfig(D, H, HIDDEN))
     with torch.no_grad(), watch(model) as seen:
         model(torch.randn(B, T, D))
@@ -148,6 +150,7 @@ def test_what_does_not_fit_or_is_needed_for_gradients_gets_memory_of_its_own() -
         model(torch.randn(B, S, D))
     with watch(model, into=seen) as learning:
         model(torch.randn(B, T, D)).sum().backward()
-    for (weights,), size in ((*longer.values(), S), (*learning.values(), T)):
+    for captured, size in ((longer, S), (learning, T)):
+        ((weights,),) = captured.values()
         assert weights.shape == (B, H, size, size)
     torch.testing.assert_close(seen["blocks.0.self_attention.weights"][0], before, **EXACT)

@@ -21,34 +21,34 @@ def check_same(shown: list[Tensor], weights: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("sharpness", [0.0, 1.0, 4.0, 30.0])
-def test_what_is_packed_comes_out_again_to_a_step(sharpness: float) -> None:
+def test_unpacked_weights_equal_the_packed_ones_up_to_rounding(sharpness: float) -> None:
     weights = maps(sharpness)
     shown = unpack(pack(weights), SHAPES)
     check_same(shown, weights)
     must_fail(check_same, [one.roll(1, -2) * 0.9 for one in shown], weights)
 
 
-def test_many_small_weights_beside_a_large_one_are_not_lost() -> None:
+def test_the_sum_of_many_small_weights_is_preserved() -> None:
     weights = torch.cat((torch.full((1, 1, 1), 0.5), torch.full((1, 1, 509), 0.5 / 509)), -1)
     check_same(unpack(pack([weights]), [(1, 1, 510)]), [weights])
     rounded_down = weights * (weights > 0.01)  # each for itself, all of them would vanish
     must_fail(check_same, [rounded_down], [weights])
 
 
-def test_what_a_mask_forbids_stays_exactly_zero() -> None:
+def test_masked_weights_stay_exactly_zero() -> None:
     weights = torch.randn(2, 13, 13).masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf).softmax(-1)
-    weights[1, 4] = 0  # it may look at nothing
+    weights[1, 4] = 0  # it may attend to nothing
     (shown,) = unpack(pack([weights]), [(2, 13, 13)])
     assert (shown[weights == 0] == 0).all()
     assert (shown > 0).sum() > 100
 
 
-def test_six_layers_of_eight_heads_over_64_tokens_take_little_room() -> None:
+def test_six_layers_of_eight_heads_and_64_tokens_take_less_than_300_kilobytes() -> None:
     layers = [(2 * torch.randn(8, 64, 64)).softmax(-1) for _ in range(6)]
     assert len(pack(layers)) < 300_000
 
 
-def test_a_record_knows_the_shapes_of_its_maps() -> None:
+def test_a_record_and_its_maps_survive_a_json_round_trip() -> None:
     weights = maps(1.0)[:1]
     one = AttentionMap(name="a", part="decoder to encoder", layer=0, heads=2, queries="target", keys="source")
     sides = {"source": tuple("abcdefg"), "target": tuple("vwxyz")}

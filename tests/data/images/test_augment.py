@@ -5,6 +5,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from limelight.config import read
 from limelight.data.images.augment import AugmentConfig, augment, crop, erase, mix, recolour
 
 
@@ -88,7 +89,7 @@ def test_the_returned_weight_is_that_of_the_mixture(way: str) -> None:
     images = torch.zeros(40, 1, 32, 32)
     images[0] = 1.0
     for _ in range(20):
-        mixed, other, share = mix(images, AugmentConfig(**{way: 1.0}))
+        mixed, other, share = mix(images, read(AugmentConfig, {way: 1.0}))
         place = int((other == 0).nonzero())
         assert 0 <= share <= 1
         if place:

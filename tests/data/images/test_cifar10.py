@@ -77,7 +77,7 @@ def arrays(
     images = IMAGES.transpose(0, 2, 3, 1) if last else IMAGES
     labels = LABELS.astype(np.int64)[:, None] if column else LABELS
     parts = {"train": slice(0, TRAIN), "test": slice(TRAIN, None)}
-    made = {x.format(name): images[part] for name, part in parts.items()}
+    made: dict[str, Any] = {x.format(name): images[part] for name, part in parts.items()}
     made |= {y.format(name): labels[part] for name, part in parts.items()}
     np.savez(stream, **{**made, **others})
     return stream.getvalue()
@@ -576,12 +576,13 @@ def test_the_error_for_an_invalid_array_names_it(
 
 
 def test_a_missing_array_is_named(tmp_path: Path) -> None:
-    for given, missing in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"x_train": IMAGES}, "y_train"),
         ({"x": IMAGES, "y": LABELS}, "x_train"),
         ({"train_images": IMAGES}, "train_labels"),
         ({"x_train": IMAGES, "y_train": LABELS, "y_test": LABELS}, "x_test"),
-    ):
+    ]
+    for given, missing in cases:
         np.savez(tmp_path / "a.npz", **given)
         check_error(tmp_path / "a.npz", f"{tmp_path}/a.npz/{missing}: the array is missing; {FORMATS}")
     np.savez(tmp_path / "a.npz", x_train=IMAGES, y_train=LABELS)
@@ -603,7 +604,7 @@ def test_an_ambiguous_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_a_single_image_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, {"data_batch_1.bin": ONE})
-    check_error(path, f"{path}: too few images (1): no image is left for validation")
+    check_error(path, f"{path}: too few images (1): no image is left for the validation split")
     assert error_message(write(path, {"data_batch_1.bin": ONE * 2})) == ""
 
 

@@ -8,7 +8,7 @@ import struct
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,14 @@ RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 25
 SKIP = "; fix it, or skip such files: --set task.data.broken=skip"
 
 
-def row(mode: str, values: list[Any], palette: list[Color] | None = None, **info: Any) -> Image.Image:
+def row(mode: str, values: list[Any], palette: Sequence[Color] | None = None, **info: Any) -> Image.Image:
     """An image of one row."""
     image = Image.new(mode, (len(values), 1))
     if palette:
         image.putpalette([value for color in palette for value in color])
     for x, value in enumerate(values):
         image.putpixel((x, 0), value)
-    image.info |= info
+    image.info.update(info)
     return image
 
 
@@ -63,7 +63,7 @@ def check_error(source: Path | bytes, expected: str) -> None:
 
 def deep(values: list[int], clear: int | None = None) -> bytes:
     """A grey PNG of 16 bits."""
-    options = {} if clear is None else {"transparency": clear}
+    options: dict[str, Any] = {} if clear is None else {"transparency": clear}
     return save(Image.fromarray(np.array([values], dtype=np.uint16)), **options)
 
 
@@ -75,7 +75,7 @@ def integers(values: list[int]) -> bytes:
     return save(Image.fromarray(np.array([values], dtype=np.int32)), "TIFF")
 
 
-FIVE = [BLACK, (200, 100, 0), RED, (1, 2, 3), WHITE]
+FIVE: list[Color] = [BLACK, (200, 100, 0), RED, (1, 2, 3), WHITE]
 MODES: list[tuple[str, str, bytes, list[Color]]] = [
     ("1", "1", save(row("1", [0, 1, 0])), [BLACK, WHITE, BLACK]),
     ("1", "TIFF", save(row("1", [0, 1, 1]), "TIFF"), [BLACK, WHITE, WHITE]),
@@ -235,7 +235,11 @@ def test_the_exif_orientation_is_applied(form: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     blocks = np.kron(np.asarray(noise(3, 2)), np.ones((16, 16, 1), dtype=np.uint8))
-    options = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}.get(form, {})
+    special: dict[str, dict[str, Any]] = {
+        "WEBP": {"lossless": True},
+        "JPEG": {"quality": 100, "subsampling": 0},
+    }
+    options = special.get(form, {})
     content = save(Image.fromarray(blocks), form, exif=exif, **options)
 
     def check(turned: Callable[[Any], Any]) -> None:

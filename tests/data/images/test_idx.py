@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,7 +53,7 @@ def write_both(folder: Path, dot: str = "-", gz: str = "") -> dict[str, tuple[Te
     return whole
 
 
-def load(path: Path, seed: int = 1, **settings: float) -> ImageData:
+def load(path: Path, seed: int = 1, **settings: Any) -> ImageData:
     return ImageFiles(path=str(path), **settings).load(seed)
 
 
@@ -192,7 +193,11 @@ BROKEN: list[tuple[str, Change, str]] = [
         lambda content: content[:-1] + b"\xc8",
         "the largest label is 200, but no training image has label 3",
     ),
-    (LABELS, lambda content: content[:8] + bytes(53), "all labels are 0; two different ones are needed"),
+    (
+        LABELS,
+        lambda content: content[:8] + bytes(53),
+        "all labels are 0; at least two different labels are needed",
+    ),
     (
         IMAGES,
         lambda content: content[:4] + b"\xff" * 12,

@@ -45,5 +45,5 @@ def test_an_existing_split_does_not_change() -> None:
 
 
 def test_too_few_images_for_a_split_are_an_error() -> None:
-    with pytest.raises(WrongInput, match=r"too few images \(2\): no image is left for validation"):
+    with pytest.raises(WrongInput, match=r"too few images \(2\): no image is left for the validation split"):
         hold_out_images({"train": numbered([0, 1])}, {"validation": 0.5}, seed=1)

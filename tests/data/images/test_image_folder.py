@@ -323,7 +323,8 @@ def test_too_few_images_are_an_error(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         write(tmp_path / "pets" / name / "a.png", save(noise()))
     check_error(
-        tmp_path / "pets", f"{tmp_path / 'pets'}: too few images (2): no image is left for validation"
+        tmp_path / "pets",
+        f"{tmp_path / 'pets'}: too few images (2): no image is left for the validation split",
     )
 
 

@@ -381,7 +381,7 @@ def check_runs_no_data(code: str) -> None:
             assert ast.unparse(node.value) == "False"
 
 
-USER_CODE = "check/isolation/notebook.py"  # executes user code in a separate process
+USER_CODE = "check/isolation/loading.py"  # executes user code in a separate process
 
 
 def test_no_module_executes_the_content_of_a_data_file() -> None:

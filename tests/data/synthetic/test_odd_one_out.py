@@ -4,6 +4,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from support import must_fail
+from torch import Tensor
 
 from limelight.data.synthetic.odd_one_out import OddOneOut
 from limelight.data.text.symbols import Vectors
@@ -37,6 +38,7 @@ def check_sets(split: str, odd: torch.Tensor) -> None:
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_one_image_of_each_set_differs_and_the_target_is_its_position(split: str) -> None:
     odd = DATA.splits[split].targets
+    assert isinstance(odd, Tensor)
     check_sets(split, odd)
     assert len(odd.unique()) == 7
     must_fail(check_sets, split, (odd + 1) % 7)

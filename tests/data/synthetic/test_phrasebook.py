@@ -272,8 +272,8 @@ donne donnes donne donnons donnent|viens viens vient venons viennent|bois bois b
 
 def check_conjugation(sentences: Iterable[str]) -> int:
     forms: dict[str, set[int]] = {}
-    for verb in entries(CONJUGATED):
-        for person, form in enumerate(verb):
+    for conjugated in entries(CONJUGATED):
+        for person, form in enumerate(conjugated):
             forms.setdefault(form, set()).add(person)
     seen = 0
     for text in sentences:
@@ -421,7 +421,7 @@ def test_each_grammar_rule_gives_a_correct_translation() -> None:
     must_fail(check_examples, [(EXAMPLES[0][0], "She is tired.", "Elle est fatigué.")])
 
 
-KINDS = {
+KINDS: dict[Callable[[RandomChoices], Pair], tuple[str, str]] = {
     book.two_descriptions: (
         r"The (car|table|key|lamp) is \w+ and it is \w+\.",
         r"La (voiture|table|clé|lampe) est \w+ et elle est \w+\.",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support import must_fail, mutated
+from torch import Tensor
 
 from limelight.config import read
 from limelight.data.dataset import SequenceData
@@ -57,6 +58,7 @@ def error_message(path: Path, **settings: Any) -> str:
 def pairs(data: SequenceData, split: str) -> list[tuple[str, str]]:
     """The texts and labels of a split."""
     examples = data.splits[split]
+    assert isinstance(examples.targets, Tensor)
     labels = [data.answers.names[int(i)] for i in examples.targets]
     return [(data.reader.decode(examples.inputs[i]), label) for i, label in enumerate(labels)]
 
@@ -76,8 +78,8 @@ def test_every_row_is_in_exactly_one_split_with_its_label(tmp_path: Path) -> Non
     assert data.answers.names == ("bad", "good")
     assert data.notes == (
         "films.csv: 74 rows kept, 0 dropped",
-        "text is 'text', label is 'label'",
-        "answers: 2 classes",
+        "text column: 'text', label column: 'label'",
+        "labels: 2 classes",
     )
 
 
@@ -285,10 +287,10 @@ def test_a_word_above_distinct_numbers_is_a_header(tmp_path: Path) -> None:
     rows = [(text, f"{i * 0.5}") for i, (text, _) in enumerate(ROWS)]
     data = load(write(tmp_path / "a.csv", csv_of(rows, "essay,points\n")))
     assert data.answers.kind == "number"
-    assert data.notes[-2:] == ("text is 'essay', label is 'points'", "answers: number")
+    assert data.notes[-2:] == ("text column: 'essay', label column: 'points'", "labels: number")
     assert (
         load(write(tmp_path / "b.csv", csv_of(rows, ""))).notes[1]
-        == "text is 'column 1', label is 'column 2'"
+        == "text column: 'column 1', label column: 'column 2'"
     )
 
 
@@ -306,8 +308,8 @@ def test_yes_and_no_are_used_only_on_request(tmp_path: Path) -> None:
     [
         ("", {}, "a.csv: the file is empty"),
         (" \n\n", {}, "a.csv: the file is empty"),
-        ("text,label\n", {}, "a.csv: too few rows: no row is left for train"),
-        ("text,label\na,b\nc,d\n", {}, "a.csv: too few rows: no row is left for train"),
+        ("text,label\n", {}, "a.csv: too few rows: no row is left for the train split"),
+        ("text,label\na,b\nc,d\n", {}, "a.csv: too few rows: no row is left for the train split"),
         (csv_of([("a b", "x"), ("c, d", "y")]), {}, "a.csv:3: the number of fields is 3; allowed: 2, as in"),
         ("some text\nmore text\n", {}, "a.csv:1: the number of fields is 1; allowed: 2 or more"),
         (csv_of([('"a b', "x"), *ROWS]), {}, "a.csv:2: unexpected end of data"),
@@ -439,7 +441,6 @@ def test_a_recipe_trains_on_a_file_and_predicts(tmp_path: Path) -> None:
         "train.batch": 13,
     }
     run = train("text", settings, tmp_path / "run")
-    assert run is not None
     assert run.evaluate("test")["accuracy"] == 1
     answers = run.predict(["a DULL film", "", "what fun"])
     assert [answer.text for answer in answers] == ["bad", "", "good"]

@@ -153,7 +153,7 @@ def test_notes_report_what_was_read(tmp_path: Path) -> None:
 def test_source_and_target_can_be_swapped(tmp_path: Path, settings: dict[str, str]) -> None:
     path = write(tmp_path / "a.txt", tabs().replace("\n", "\tCC-BY\n"))
 
-    def check(**settings: str) -> None:
+    def check(**settings: Any) -> None:
         data = load(path, **settings)
         assert everything(data) == sorted((target, source) for source, target in PAIRS)
         assert data.notes[1] == "source is 'column 2', target is 'column 1'"
@@ -237,7 +237,7 @@ def test_without_a_dev_file_validation_is_held_out_from_training(tmp_path: Path)
     ],
 )
 def test_languages_are_selected_by_extension(
-    tmp_path: Path, there: list[str], settings: dict[str, str], chosen: tuple[str, str]
+    tmp_path: Path, there: list[str], settings: dict[str, Any], chosen: tuple[str, str]
 ) -> None:
     for language in there:
         write(tmp_path / f"train.{language}", "".join(f"{language} {i}\n" for i in range(53)))
@@ -420,8 +420,8 @@ UTF8 = "is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8"
         ("a.txt", "\ufeff \r\n\n", ": the file is empty"),
         ("a.txt.gz", b"", ": the file is empty"),
         ("a.zip", zipped({"fra.txt": "\n"}), "/fra.txt: the file is empty"),
-        ("a.txt", tabs(PAIRS[:3]), ": too few pairs: no pair is left for train"),
-        ("a.txt", tabs(PAIRS[:1]), ": too few pairs: no pair is left for train"),
+        ("a.txt", tabs(PAIRS[:3]), ": too few pairs: no pair is left for the train split"),
+        ("a.txt", tabs(PAIRS[:1]), ": too few pairs: no pair is left for the train split"),
         (
             "a.txt",
             "".join(f"7\t{source}\t9\t{target}\n" for source, target in PAIRS),
@@ -621,7 +621,8 @@ def test_a_folder_without_valid_lines_is_an_error(tmp_path: Path) -> None:
     write_folder(tmp_path)
     write_folder(tmp_path, "val", [("A dog.", LONG)])
     assert (
-        error_message(tmp_path, broken="drop") == f"{tmp_path}: too few pairs: no pair is left for validation"
+        error_message(tmp_path, broken="drop")
+        == f"{tmp_path}: too few pairs: no pair is left for the validation split"
     )
 
 

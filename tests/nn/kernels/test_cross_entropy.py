@@ -52,7 +52,7 @@ def test_loss_and_gradients_equal_torchs(smoothing: float, scale: float, bias: b
     must_fail(check_same, found, loss_and_gradients(torchs(targets, smoothing + 0.05), x, output))
 
 
-def test_a_large_vocabulary_gives_the_same() -> None:
+def test_a_large_vocabulary_gives_the_same_loss_and_gradients() -> None:
     torch.manual_seed(1)
     x, targets = torch.randn(257, D), torch.randint(8_001, (257,))
     output = nn.Linear(D, 8_001)
@@ -60,7 +60,7 @@ def test_a_large_vocabulary_gives_the_same() -> None:
     check_same(found, loss_and_gradients(torchs(targets, 0.1), x, output))
 
 
-def test_it_counts_the_targets_that_are_the_most_likely_token() -> None:
+def test_the_metric_counts_the_targets_that_are_the_most_likely_token() -> None:
     x, output = torch.randn(N, D), layer()
     targets = output(x).argmax(-1)
     targets[:5] = (targets[:5] + 1) % V

@@ -1,5 +1,7 @@
 """Attention between packed tokens: the values and gradients of padded attention."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from support import EXACT, must_fail
@@ -24,13 +26,14 @@ CASES = {
 each_case = pytest.mark.parametrize(("packing", "memory", "causal"), CASES.values(), ids=CASES)
 
 
-def drawn(packing: Packing, memory: Packing) -> list[Tensor]:
-    return [
-        torch.randn(p.tokens, D, dtype=torch.double, requires_grad=True) for p in (packing, memory, memory)
-    ]
+def drawn(packing: Packing, memory: Packing) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(tokens: int) -> Tensor:
+        return torch.randn(tokens, D, dtype=torch.double, requires_grad=True)
+
+    return draw(packing.tokens), draw(memory.tokens), draw(memory.tokens)
 
 
-def padded(tokens: list[Tensor], packing: Packing, memory: Packing, causal: bool) -> Tensor:
+def padded(tokens: Sequence[Tensor], packing: Packing, memory: Packing, causal: bool) -> Tensor:
     """The usual implementation: pad, split into heads, attend, take."""
     q, k, v = (
         where.pad(x).unflatten(-1, (H, -1)).transpose(1, 2)
@@ -39,7 +42,7 @@ def padded(tokens: list[Tensor], packing: Packing, memory: Packing, causal: bool
     return packing.take(attend(q, k, v, memory.mask.unsqueeze(1), causal=causal).transpose(1, 2).flatten(2))
 
 
-def result_and_gradients(result: Tensor, tokens: list[Tensor]) -> list[Tensor]:
+def result_and_gradients(result: Tensor, tokens: Sequence[Tensor]) -> list[Tensor]:
     torch.manual_seed(2)
     return [result, *torch.autograd.grad(result, tokens, torch.randn_like(result))]
 
@@ -165,9 +168,9 @@ def test_a_second_backward_pass_gives_the_same_gradients() -> None:
         torch.testing.assert_close(one, other, **EXACT)
 
 
-def test_it_works_in_inference_mode() -> None:
-    tokens = [x.detach() for x in drawn(QUERIES, MEMORY)]
-    expected = attend_packed(*tokens, QUERIES, MEMORY, H)
+def test_packed_attention_works_in_inference_mode() -> None:
+    q, k, v = (x.detach() for x in drawn(QUERIES, MEMORY))
+    expected = attend_packed(q, k, v, QUERIES, MEMORY, H)
     with torch.inference_mode():
-        found = attend_packed(*tokens, Packing(QUERIES.mask), Packing(MEMORY.mask), H)
+        found = attend_packed(q, k, v, Packing(QUERIES.mask), Packing(MEMORY.mask), H)
     torch.testing.assert_close(found, expected, **EXACT)

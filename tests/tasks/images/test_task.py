@@ -1,12 +1,13 @@
-"""Image classification: what is scored, with which pixels, and what is said of an image."""
+"""Image classification: the loss, the pixels that the model gets, and the predictions."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from support import must_fail
+from support import must_fail, not_none
 from torch import Tensor, nn
 
 from limelight.data.images.augment import AugmentConfig
@@ -25,7 +26,7 @@ def drawn(count: int = 23) -> ImageData:
     return ImageData(hold_out_images({"train": images}, {"validation": 0.2}, seed=1), NAMES)
 
 
-def task(**settings: object) -> ClassifyImages:
+def task(**settings: Any) -> ClassifyImages:
     return ClassifyImages.of(drawn(), AugmentConfig(**settings))
 
 
@@ -51,11 +52,11 @@ def test_images_are_normalised_by_the_mean_and_deviation_of_training() -> None:
     asked = task()
     batch = drawn().batch("train", torch.arange(len(drawn().examples("train"))))
     (images,) = asked.arguments(batch)
-    check_normalised(images)
+    check_normalised(not_none(images))
     must_fail(check_normalised, batch.inputs / 255)
 
 
-def test_the_loss_is_cross_entropy_and_the_count_is_of_what_was_right() -> None:
+def test_the_loss_is_cross_entropy_and_the_metric_counts_correct_predictions() -> None:
     asked, model = task(), Flat().eval()
     batch = drawn().batch("validation", torch.arange(4))
     scores = asked.loss(model, batch, smoothing=0.1)
@@ -72,24 +73,25 @@ def test_training_images_are_augmented_and_others_are_not() -> None:
         model.train(mode)
         model.seen.clear()
         asked.loss(model, batch)
-        assert model.seen[0].equal(asked.arguments(batch)[0]) is not mode
+        assert model.seen[0].equal(not_none(asked.arguments(batch)[0])) is not mode
 
 
-def test_a_mixed_image_is_asked_for_both_of_its_classes() -> None:
+def test_the_loss_of_a_mixed_image_is_the_weighted_sum_for_both_classes() -> None:
     asked, model = task(mixup=1.0), Flat().train()
     batch = drawn().batch("train", torch.arange(7))
     torch.manual_seed(5)
     found = asked.loss(model, batch).loss
     torch.manual_seed(5)
     other, (_, share) = torch.randperm(7), torch.rand(2).tolist()
-    (plain,) = asked.arguments(batch)
+    (inputs,) = asked.arguments(batch)
+    plain = not_none(inputs)
     logits = model(torch.lerp(plain[other], plain, share))
     losses = [F.cross_entropy(logits, y, reduction="sum") for y in (batch.targets, batch.targets[other])]
     torch.testing.assert_close(found, share * losses[0] + (1 - share) * losses[1])
     must_fail(torch.testing.assert_close, found, losses[0])
 
 
-def test_what_is_remembered_is_enough_to_predict() -> None:
+def test_a_task_restored_from_its_state_gives_the_same_predictions() -> None:
     asked, model = task(), Flat()
     config = ImagesConfig(data=Digits())
     pixels = drawn().examples("validation").pixels[0]
@@ -100,7 +102,7 @@ def test_what_is_remembered_is_enough_to_predict() -> None:
     assert answer.probability == pytest.approx(float(probabilities.max()))
 
 
-def test_a_file_is_read_in_the_size_of_training(tmp_path: Path) -> None:
+def test_an_image_file_is_scaled_to_the_size_of_the_training_images(tmp_path: Path) -> None:
     asked, model = task(), Flat()
     image = Image.new("RGB", (70, 60), (200, 100, 50))
     image.save(tmp_path / "one.png")
@@ -121,12 +123,12 @@ def test_a_file_is_read_in_the_size_of_training(tmp_path: Path) -> None:
         ("", "input 1 is empty; allowed: the name of an image file"),
     ],
 )
-def test_other_inputs_are_refused_by_name(given: Tensor | str, message: str) -> None:
+def test_the_error_for_another_input_names_it(given: Tensor | str, message: str) -> None:
     with pytest.raises(WrongInput, match=message):
         task().predict(Flat(), [given])
 
 
-def test_digits_are_split_without_overlap_and_the_same_seed_splits_the_same() -> None:
+def test_the_splits_of_digits_contain_all_images_and_depend_on_the_seed() -> None:
     data = Digits().load(1)
     assert [len(split) for split in data.splits.values()] == [1258, 180, 359]
     whole = torch.cat([split.pixels for split in data.splits.values()])

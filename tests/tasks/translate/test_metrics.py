@@ -8,39 +8,43 @@ from support import must_fail
 
 from limelight.tasks.translate.metrics import course_bleu, judge_translations
 
-SAID = ["Le chat noir dort sur le lit.", "Elle voit la maison rouge.", "Nous mangeons du pain."]
-WANTED = [["Le chat noir dort sur mon lit."], ["Elle voit la maison rouge."], ["Nous mangeons le pain."]]
+PREDICTED = ["Le chat noir dort sur le lit.", "Elle voit la maison rouge.", "Nous mangeons du pain."]
+REFERENCES = [["Le chat noir dort sur mon lit."], ["Elle voit la maison rouge."], ["Nous mangeons le pain."]]
 
 
 def test_bleu_and_chrf_are_those_of_sacrebleu_on_raw_text() -> None:
-    judged = judge_translations(SAID, WANTED)
-    references = [[several[0] for several in WANTED]]
-    expected = sacrebleu.corpus_bleu(SAID, references).score
+    judged = judge_translations(PREDICTED, REFERENCES)
+    references = [[several[0] for several in REFERENCES]]
+    expected = sacrebleu.corpus_bleu(PREDICTED, references).score
     assert judged.values["bleu"] == expected
-    assert judged.values["chrf"] == sacrebleu.corpus_chrf(SAID, references).score
-    assert judged.values["bleu_lowercase"] == sacrebleu.corpus_bleu(SAID, references, lowercase=True).score
+    assert judged.values["chrf"] == sacrebleu.corpus_chrf(PREDICTED, references).score
+    assert (
+        judged.values["bleu_lowercase"] == sacrebleu.corpus_bleu(PREDICTED, references, lowercase=True).score
+    )
     assert judged.signatures["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert "case:lc" in judged.signatures["bleu_lowercase"]
     assert 30 < expected < 90
 
 
-def test_case_counts_unless_it_is_asked_not_to() -> None:
-    judged = judge_translations([text.upper() for text in SAID], WANTED)
-    assert judged.values["bleu_lowercase"] == judge_translations(SAID, WANTED).values["bleu_lowercase"]
+def test_only_bleu_lowercase_ignores_case() -> None:
+    judged = judge_translations([text.upper() for text in PREDICTED], REFERENCES)
+    assert (
+        judged.values["bleu_lowercase"] == judge_translations(PREDICTED, REFERENCES).values["bleu_lowercase"]
+    )
     assert judged.values["bleu"] < 5
 
 
-def test_each_sentence_may_have_as_many_references_as_it_likes() -> None:
-    more = [[*WANTED[0], SAID[0]], WANTED[1], [*WANTED[2], "Autre chose.", SAID[2]]]
-    judged = judge_translations(SAID, more)
+def test_sentences_may_have_different_numbers_of_references() -> None:
+    more = [[*REFERENCES[0], PREDICTED[0]], REFERENCES[1], [*REFERENCES[2], "Autre chose.", PREDICTED[2]]]
+    judged = judge_translations(PREDICTED, more)
     assert judged.values["bleu"] == pytest.approx(100)
     assert judged.values["exact"] == judged.values["course_bleu"] == 1
     assert "nrefs:var" in judged.signatures["bleu"]
 
 
-def test_an_exact_match_looks_at_everything_but_the_kind_of_white_space() -> None:
-    def exact(said: str, wanted: str) -> float:
-        return judge_translations([said], [[wanted]]).values["exact"]
+def test_an_exact_match_ignores_only_the_kind_of_white_space() -> None:
+    def exact(predicted: str, reference: str) -> float:
+        return judge_translations([predicted], [[reference]]).values["exact"]
 
     assert exact("Où est-il ?", "Où est-il\u202f?") == 1
     assert exact("Où est-il?", "Où est-il\u202f?") == 0
@@ -52,7 +56,7 @@ def check_course(score: float) -> None:
     assert score == pytest.approx(math.exp(1 - 6 / 5) * (4 / 5) ** 0.5 * (3 / 4) ** 0.25)
 
 
-def test_the_bleu_of_courses_is_that_of_the_book() -> None:
+def test_course_bleu_equals_the_formula_of_the_textbook() -> None:
     check_course(course_bleu("a b b c d", "a b c d e f"))
     must_fail(check_course, course_bleu("a b b c d", "a b c d e f", longest=3))
     assert course_bleu("a b b c d", "a b c d e f", longest=4) == 0

@@ -1,4 +1,4 @@
-"""Writing token by token: greedy, beams, by chance; cached or not, alone or in a batch."""
+"""Generation token by token: greedy, beam search, sampling; with and without a cache, alone or in a batch."""
 
 import math
 from copy import deepcopy
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support import must_fail
+from support import must_fail, not_none
 from torch import Tensor
 
 from limelight.config import read
@@ -47,7 +47,7 @@ def built(config: Any) -> Any:
         tokens, lengths = texts.pad(index)
         ways = [torch.tensor([BEGIN, *texts[i].flip(0), END]) for i in index.tolist()]
         target, target_lengths = Ragged.from_rows(ways).pad(torch.arange(64))
-        logits = model(tokens, target[:, :-1], lengths, target_lengths - 1)
+        logits = model(tokens, target[:, :-1], lengths, not_none(target_lengths) - 1)
         loss = F.cross_entropy(logits, torch.cat([way[1:] for way in ways]))
         adam.zero_grad()
         loss.backward()
@@ -77,7 +77,7 @@ def in_batches(model: Any, texts: Ragged, search: Search, size: int) -> list[lis
 class Uncached:
     """Computes everything again at every step."""
 
-    longest = None
+    longest: int | None = None
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -120,14 +120,14 @@ def check_same(model: Any, other: Any, texts: Ragged, search: Search, sizes: tup
 
 @each_model
 @each_search
-def test_cached_equals_uncached_on_a_thousand_sentences(config: Any, search: Search) -> None:
+def test_cached_decoding_equals_decoding_without_a_cache(config: Any, search: Search) -> None:
     model, texts = built(config), rows(SENTENCES)
     check_same(model.generator(), Uncached(model), texts, search, (50, 50))
     must_fail(check_same, model, Careless(model), texts, search, (50, 50))
 
 
 @each_search
-def test_a_generator_gives_the_tokens_of_its_model(search: Search) -> None:
+def test_a_generator_gives_the_same_tokens_as_its_model(search: Search) -> None:
     for norm in ("pre", "post"):
         model = built(TransformerConfig(width=22, heads=2, hidden=43, norm=norm, activation="gelu"))
         check_same(model.generator(), model, rows(200), search, (50, 50))
@@ -135,15 +135,15 @@ def test_a_generator_gives_the_tokens_of_its_model(search: Search) -> None:
 
 @each_model
 @each_search
-def test_a_sentence_alone_is_translated_as_in_any_batch(config: Any, search: Search) -> None:
-    writer, texts = built(config).generator(), rows(SENTENCES)
-    check_same(writer, writer, texts, search, (64, 1))
+def test_a_translation_does_not_depend_on_the_batch(config: Any, search: Search) -> None:
+    generator, texts = built(config).generator(), rows(SENTENCES)
+    check_same(generator, generator, texts, search, (64, 1))
 
 
 class Table:
-    """A writer whose probabilities are known: the next token depends on the last one."""
+    """A generator whose probabilities are known: the next token depends on the last one."""
 
-    longest = None
+    longest: int | None = None
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
@@ -171,7 +171,7 @@ def every_sentence(logits: Tensor, limit: int) -> list[Hypothesis]:
     return sorted(found, key=lambda h: -h.log_probability)
 
 
-def test_a_wide_beam_finds_the_best_of_all_sentences() -> None:
+def test_a_wide_beam_finds_the_most_likely_sentence() -> None:
     torch.manual_seed(3)
     for _ in range(20):
         logits = torch.randn(5, 5) * 2
@@ -183,7 +183,7 @@ def test_a_wide_beam_finds_the_best_of_all_sentences() -> None:
         assert best.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
 
 
-def test_beams_come_out_in_the_order_of_their_probability_by_length() -> None:
+def test_answers_are_sorted_by_log_probability_and_length_penalty() -> None:
     model, texts = built(MODELS["transformer"]), rows(37)
     for penalty in (0.0, 1.0, 2.0):
         search = Search(beam=5, n_best=5, length_penalty=penalty)
@@ -197,7 +197,7 @@ def test_beams_come_out_in_the_order_of_their_probability_by_length() -> None:
             assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses) == 5
 
 
-def test_a_probability_is_that_of_the_whole_sentence() -> None:
+def test_the_probability_of_an_answer_is_that_of_the_whole_sentence() -> None:
     model, texts = built(MODELS["transformer"]), rows(7)
     for search in (Search(), Search(beam=3), Search(temperature=1.0)):
         for i, (hypothesis, *_) in enumerate(decode(model, sources(*texts.pad(torch.arange(7))), search)):
@@ -209,7 +209,7 @@ def test_a_probability_is_that_of_the_whole_sentence() -> None:
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
 
 
-def test_no_sentence_goes_beyond_its_limit() -> None:
+def test_no_translation_is_longer_than_its_limit() -> None:
     model, texts = deepcopy(built(MODELS["transformer"])), rows(23)
     with torch.no_grad():
         model.output.bias[END] -= 100.0
@@ -221,16 +221,16 @@ def test_no_sentence_goes_beyond_its_limit() -> None:
 
 
 @each_model
-def test_sentences_that_leave_at_the_first_step_leave_their_source_behind(config: Any) -> None:
+def test_finished_sentences_are_removed_together_with_their_source(config: Any) -> None:
     """Two of four leave, and two beams of each of the others begin: as many rows as before, other sources."""
-    writer, texts = built(config).generator(), rows(200)
+    generator, texts = built(config).generator(), rows(200)
     four = [i for i in range(200) if len(texts[i]) == 5][:4]
     tokens, _ = texts.pad(torch.tensor(four))
     limits = [2, 2, LIMIT, LIMIT]
-    together = decode(writer, Sources(tokens, None, limits, BEGIN, END), Search(beam=2, n_best=2))
+    together = decode(generator, Sources(tokens, None, limits, BEGIN, END), Search(beam=2, n_best=2))
     for row in range(4):
         alone = Sources(tokens[row : row + 1], None, limits[row : row + 1], BEGIN, END)
-        (expected,) = decode(writer, alone, Search(beam=2, n_best=2))
+        (expected,) = decode(generator, alone, Search(beam=2, n_best=2))
         assert [h.tokens for h in together[row]] == [h.tokens for h in expected]
 
 
@@ -252,13 +252,13 @@ def drawn(search: Search, count: int = 4_000) -> Tensor:
     ],
     ids=["as it is", "cool", "top two", "top 80 %", "the first always"],
 )
-def test_chance_draws_as_often_as_it_should(search: Search, expected: list[float]) -> None:
+def test_sampled_tokens_have_the_expected_frequencies(search: Search, expected: list[float]) -> None:
     wanted = torch.tensor(expected).float()
     torch.testing.assert_close(drawn(search), wanted, rtol=0, atol=0.03)
     must_fail(torch.testing.assert_close, drawn(search).flip(0), wanted)
 
 
-def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
+def test_sampling_depends_on_the_seed() -> None:
     model, texts = built(MODELS["transformer"]), rows(11)
 
     def draw(seed: int) -> list[list[list[int]]]:
@@ -269,7 +269,7 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"beam": 0}, "beam is 0"),
         ({"beam": 2, "n_best": 3}, "n_best is 3; allowed: at most beam=2"),
@@ -282,7 +282,7 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
         ({"top_p": 0.0}, "top_p is 0.0"),
     ],
 )
-def test_searches_that_make_no_sense_are_refused(values: dict[str, Any], said: str) -> None:
+def test_invalid_search_options_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(WrongInput) as refusal:
         read(Search, values)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

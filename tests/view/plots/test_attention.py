@@ -2,6 +2,7 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from limelight.view import draw_attention
 
 
-def maps(figure: Figure) -> list:
+def maps(figure: Figure) -> list[Any]:
     return [axes for axes in figure.axes if axes.images and axes.get_title()]
 
 
@@ -71,10 +72,17 @@ def test_a_figure_is_saved_without_a_display(tmp_path: Path) -> None:
     [
         ((0, 3, 5), None, None, r"weights is of shape \(0, 3, 5\); allowed: .* not empty"),
         ((1, 2, 3, 5), None, None, r"weights is of shape \(1, 2, 3, 5\); allowed: \(H, T, S\)"),
-        ((2, 3, 5), ["a"], None, "queries is 1 tokens; allowed: 3, as many as in the weights"),
-        ((2, 3, 5), None, ["a"], "keys is 1 tokens; allowed: 5"),
+        ((2, 3, 5), ["a"], None, "the number of queries is 1; allowed: 3, as many as in the weights"),
+        ((2, 3, 5), None, ["a"], "the number of keys is 1; allowed: 5"),
     ],
 )
-def test_invalid_arguments_raise_an_error_that_names_them(shape, queries, keys, message: str) -> None:
+def test_invalid_arguments_raise_an_error_that_names_them(
+    shape: tuple[int, ...], queries: list[str] | None, keys: list[str] | None, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         draw_attention(torch.rand(shape), queries, keys)
+
+
+def test_another_number_of_names_raises_an_error() -> None:
+    with pytest.raises(ValueError, match="the number of names is 1; allowed: 2, as many as heads"):
+        draw_attention(torch.rand(2, 3, 5), names=["layer 0"])

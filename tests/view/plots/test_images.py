@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support import not_none
 
 from limelight.errors import WrongInput
 from limelight.view import (
@@ -40,14 +41,14 @@ def test_each_map_is_drawn_over_the_image(channels: int, heads: int) -> None:
     figure = draw_patch_attention(image, layers, rollout_map, title="attention")
     first, *drawn = [axes for axes in figure.axes if axes.images]
     names = [f"layer {layer}, head {head}" for layer in range(3) for head in range(heads)]
-    assert [axes.get_title() for axes in drawn] == ["rollout", *names]
+    assert [axes.get_title() for axes in drawn] == ["attention rollout", *names]
     pixels = image.permute(1, 2, 0).numpy()
     np.testing.assert_array_equal(first.images[0].get_array(), pixels[..., 0] if channels == 1 else pixels)
     for axes, map_yx in zip(drawn, [rollout_map, *layers.flatten(0, 1)], strict=True):
         background, overlay = axes.images
         np.testing.assert_array_equal(background.get_array(), first.images[0].get_array())
         np.testing.assert_array_equal(overlay.get_array(), map_yx.numpy())
-        assert overlay.get_extent() == [-0.5, 11.5, 7.5, -0.5]
+        assert list(overlay.get_extent()) == [-0.5, 11.5, 7.5, -0.5]
 
 
 def test_wrong_predictions_are_framed_in_another_colour() -> None:
@@ -64,7 +65,7 @@ def test_the_confusion_matrix_shows_counts_and_shares() -> None:
     counts = torch.tensor([[8, 2], [1, 3]])
     axes = draw_confusion(counts, ["cat", "dog"]).axes[0]
     assert [text.get_text() for text in axes.texts] == ["8", "2", "1", "3"]
-    np.testing.assert_allclose(axes.images[0].get_array(), [[0.8, 0.2], [0.25, 0.75]])
+    np.testing.assert_allclose(not_none(axes.images[0].get_array()), [[0.8, 0.2], [0.25, 0.75]])
     assert axes.get_ylabel() == "true class"
     assert axes.get_xlabel() == "predicted class"
 
@@ -74,7 +75,7 @@ def test_position_similarity_is_the_cosine_of_the_vectors() -> None:
     fine = draw_position_similarity(torch.randn(33 * 20, 5), 33, 20)
     assert len(fine.axes) == 11 * 7 + 1
     figure = draw_position_similarity(vectors, 2, 3)
-    maps = [axes.images[0].get_array() for axes in figure.axes if axes.images][:6]
+    maps = [not_none(axes.images[0].get_array()) for axes in figure.axes if axes.images][:6]
     expected = torch.nn.functional.cosine_similarity(vectors[4:5], vectors).view(2, 3)
     np.testing.assert_allclose(maps[4], expected.numpy(), rtol=1e-5)
 

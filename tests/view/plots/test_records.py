@@ -1,5 +1,7 @@
 """Figures of records show the weights of the record, and blank cells only where a mask hides a position."""
 
+from typing import Any
+
 import torch
 from matplotlib.figure import Figure
 from support import must_fail
@@ -31,7 +33,8 @@ def peaked(causal: bool) -> Tensor:
 
 def check_blank(figure: Figure, expected: Tensor) -> None:
     for head in range(2):
-        mask = torch.as_tensor(figure.axes[head].images[0].get_array().mask).expand(5, 5)
+        shown: Any = figure.axes[head].images[0].get_array()
+        mask = torch.as_tensor(shown.mask).expand(5, 5)
         assert mask.equal(expected)
 
 

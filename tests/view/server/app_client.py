@@ -161,7 +161,7 @@ class GatedModel(TinyModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.batches = threading.Event(), []
+        self.gate, self.batches = threading.Event(), list[list[Input]]()
 
     def __call__(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
         self.batches.append(list(inputs))

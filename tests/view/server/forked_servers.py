@@ -56,7 +56,7 @@ class SwappingModel(SlowModel):
 class UncheckedModel(SlowModel):
     """A broken variant: decodes images of any size."""
 
-    def values(self, given: Input) -> list[int]:
+    def values(self, given: Any) -> list[int]:
         Image.MAX_IMAGE_PIXELS = None
         return list(Image.open(io.BytesIO(given)).convert("L").resize((3, 3)).tobytes())
 
@@ -65,7 +65,10 @@ class BlockingQueue(RequestQueue):
     """A broken variant: computes in the event loop, so that all other requests have to wait."""
 
     async def compute(self, slot: Slot) -> Record:
-        return self._make_records([slot.input])[0]
+        (record,) = self._make_records([slot.input])
+        if isinstance(record, WrongInput):
+            raise record
+        return record
 
 
 def unguarded(app: ASGIApp) -> ASGIApp:
@@ -82,9 +85,9 @@ def serve(options: dict[str, Any]) -> None:
     for name, value in options.get("constants", {}).items():
         setattr(connection, name, value)
     if options.get("broken") == "unguarded":
-        app.Guard = unguarded
+        app.Guard = unguarded  # type: ignore[attr-defined,assignment]
     if options.get("broken") == "blocking":
-        app.RequestQueue = BlockingQueue
+        app.RequestQueue = BlockingQueue  # type: ignore[attr-defined]
     model_class = BROKEN_MODELS.get(options.get("broken", ""), SlowModel)
     model = model_class(options.get("seconds", 0), options.get("size", 0))
     print(os.getpid(), end=" ", flush=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app_client import HttpResponse
+from support import not_none
 
 SERVERS = Path(__file__).parent / "forked_servers.py"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -89,9 +90,9 @@ class Servers:
         self._program.communicate(timeout=30)
 
     def _request(self, command: dict[str, Any]) -> str:
-        self._program.stdin.write(json.dumps(command) + "\n")
-        self._program.stdin.flush()
-        return self._program.stdout.readline()
+        not_none(self._program.stdin).write(json.dumps(command) + "\n")
+        not_none(self._program.stdin).flush()
+        return not_none(self._program.stdout).readline()
 
 
 def post(port: int, body: bytes, kind: str = "application/json", length: int | None = None) -> bytes:

@@ -28,8 +28,9 @@ from starlette.routing import Route
 from support import must_fail, mutated
 
 import limelight.view.server.app as app_module
+from limelight.view.page import WEB_FOLDER
 from limelight.view.record import Record
-from limelight.view.server.app import CONTENT_TYPES, WEB_FOLDER, create_app
+from limelight.view.server.app import CONTENT_TYPES, create_app
 from limelight.view.server.queue import Input, Limits
 from limelight.view.server.security import Guard, refusal_reason
 

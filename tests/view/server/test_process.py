@@ -22,6 +22,7 @@ from server_processes import LAST_CHUNK, Server, Servers, in_chunks, post, read_
 from support import must_fail, mutated
 
 from limelight.errors import WrongInput
+from limelight.view.record import Record
 from limelight.view.server.app import serve
 from limelight.view.server.security import RESPONSE_HEADERS
 
@@ -322,7 +323,9 @@ def check_load(server: Server) -> None:
     responses = asyncio.run(predict_at_once(server.port, words))
     for word, response in zip(words, responses, strict=True):
         if response.status == 200:
-            assert response.body.decode() == model.record(word).model_dump_json()
+            expected = model.record(word)
+            assert isinstance(expected, Record)
+            assert response.body.decode() == expected.model_dump_json()
         else:
             assert (response.status, response.headers["retry-after"]) == (503, "1")
     assert sum(response.status == 200 for response in responses) >= CAPACITY / 2
