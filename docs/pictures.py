@@ -23,9 +23,7 @@ def trained_run(recipe: str) -> Run:
     path = Path("runs") / recipe
     if (path / "report.json").exists():
         return limelight.open_run(path)
-    run = limelight.train(recipe)
-    assert run is not None
-    return run
+    return limelight.train(recipe)
 
 
 def save_screenshot(page: Page, name: str) -> None:
