@@ -18,19 +18,13 @@ Settings = Annotated[
         name="--set",
         negative="",
         show_default=False,
-        help="Change a setting: KEY=VALUE, for example model.heads=2. Can be repeated. The file "
-        "experiment.toml of a run folder lists all keys.",
+        help="Change a setting, such as model.heads=2. Can be repeated. experiment.toml lists all settings.",
     ),
 ]
-Data = Annotated[
-    Path | None,
-    Parameter(help="Your own data: a file or a folder. `limelight recipes` shows which recipes read it."),
-]
+Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
-RunFolder = Annotated[
-    Path, Parameter(help="Run folder that `limelight train` wrote, for example runs/reverse.")
-]
+RunFolder = Annotated[Path, Parameter(help="Run folder of `limelight train`, for example runs/reverse.")]
 
 app = App(
     name="limelight",
@@ -174,12 +168,10 @@ def predict(
     Parameters
     ----------
     text
-        Inputs: lines of text, or files. Each line of a text file is one input; in a CSV or TSV file, each
-        field of the text column that the model was trained on. Image models take image files. Without
-        arguments, each line of stdin is one input.
+        Inputs: lines of text, files with one input per line, or tables (CSV, TSV) with the text column of the
+        training. Image models take image files. Without arguments, each line of stdin is one input.
     beam
-        Translation: number of beams in beam search; 1 is greedy search. By default 4, or --n-best if that is
-        more; with --temperature, always 1.
+        Translation: number of beams; 1 is greedy. By default 4, or --n-best if more; 1 with --temperature.
     n_best
         Translation: number of answers per input, the best first (see --length-penalty). By default 1. With
         more than one, each line starts with the log-probability of the answer and a tab.
@@ -187,21 +179,17 @@ def predict(
         Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
         the length in tokens. By default 1; 0 favours short translations.
     temperature
-        Translation: sample each token with this temperature, for example 0.7. By default 0, which does not
-        sample.
+        Translation: sample tokens with this temperature, such as 0.7. By default 0, which does not sample.
     top_k
         With --temperature: sample from the k most likely tokens only. By default 0, which means all tokens.
     top_p
-        With --temperature: sample from the most likely tokens with this total probability only. By default 1,
-        which means all tokens.
+        With --temperature: sample from the most likely tokens with this total probability. By default 1.
     seed
         With --temperature: random seed. By default 1.
     alignment
-        Translation: add a tab and the word alignment to each line. 0-0 1-2 means that input word 0 is aligned
-        with output word 0, and input word 1 with output word 2.
+        Translation: add a tab and the word alignment, such as 0-0 1-2 (input word - output word, from 0).
     as_json
-        Print one JSON object per input, with the keys input, answer and probability; with --n-best, also
-        others; with --alignment, also alignment.
+        Print one JSON object per input: input, answer, probability; others and alignment if requested.
     """
     from limelight.experiment import open_run
     from limelight.terminal import chunks, given_options, inputs, print_answer
@@ -247,8 +235,7 @@ def see(
     Parameters
     ----------
     given
-        Input: a line of text, or an image file. By default, examples of the test split, or of validation if
-        the data has no test split.
+        Input: a line of text, or an image file. By default, examples of the test or validation split.
     out
         File to write. By default report.html in the run folder. The suffix selects the format: .html is an
         interactive page that works offline; .png, .svg and .pdf are figures of one input, with at most 24
