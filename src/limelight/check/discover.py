@@ -1,5 +1,6 @@
 """Which classes and functions of a file are checked, and as what kind."""
 
+import dis
 import inspect
 import re
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def dependencies(thing: Any, namespace: dict[str, Any]) -> list[str]:
     found: dict[str, None] = {}
     pending = [thing]
     while pending:
-        for name in _used_names(pending.pop()):
+        for name in used_names(pending.pop()):
             other = namespace.get(name)
             is_own = getattr(other, "__module__", None) == thing.__module__
             if is_own and other is not thing and name not in found:
@@ -71,12 +72,13 @@ def dependencies(thing: Any, namespace: dict[str, Any]) -> list[str]:
     return list(found)
 
 
-def _used_names(thing: Any) -> Iterator[str]:
+def used_names(thing: Any) -> Iterator[str]:
+    """The global names that a class or function reads, and the names of its base classes."""
     parts = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     codes = [inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)]
     while codes:
         code = codes.pop()
-        yield from code.co_names
+        yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     if isinstance(thing, type):
         yield from (base.__name__ for base in thing.__bases__)

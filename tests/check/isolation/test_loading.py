@@ -85,6 +85,8 @@ PACKAGE = {
     "repo/parts/__init__.py": "from .feed import FeedForward\nraise RuntimeError\n",
     "repo/parts/feed.py": f"import torch\nfrom torch import nn\n{FEED_FORWARD}",
     "repo/parts/blocks/deep.py": "from ..feed import FeedForward" + AGAIN,
+    "repo/parts/blocks/base.py": f"import torch\nfrom torch import nn\n{FEED_FORWARD}",
+    "repo/parts/blocks/beside.py": "from .base import FeedForward" + AGAIN,
     "repo/parts/near.py": "from .feed import FeedForward" + AGAIN,
     "repo/scripts/far.py": "from parts.feed import FeedForward" + AGAIN,
     "repo/src/layers.py": f"import torch\nfrom torch import nn\n{FEED_FORWARD}",
@@ -92,7 +94,10 @@ PACKAGE = {
 }
 
 
-@pytest.mark.parametrize("file", ["parts/blocks/deep.py", "parts/near.py", "scripts/far.py", "nb/inside.py"])
+@pytest.mark.parametrize(
+    "file",
+    ["parts/blocks/deep.py", "parts/blocks/beside.py", "parts/near.py", "scripts/far.py", "nb/inside.py"],
+)
 def test_modules_of_the_repository_are_found(tmp_path: Path, file: str) -> None:
     write(tmp_path, PACKAGE)
     assert_all_checked(check(tmp_path / "repo" / file), "MyFeedForward")

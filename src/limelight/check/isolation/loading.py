@@ -1,20 +1,19 @@
 """Loads a checked file: its definitions are executed, with the modules that they import, and nothing else."""
 
 import ast
-import dis
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, cast
 
+from limelight.check.discover import used_names
 from limelight.check.harness.argument_names import constructor_role
 from limelight.check.harness.argument_values import value_of_role
 from limelight.check.harness.sizes import SIZES
@@ -94,7 +93,7 @@ def _module_name(file: Path, statements: list[ast.stmt]) -> str:
     folders = list(file.parents)
     while (folders[levels] / "__init__.py").is_file():
         levels += 1
-    if not levels or not (levels == relative_level(statements) or (file.parent / "__init__.py").is_file()):
+    if not levels:
         return ALONE
     return ".".join([folder.name for folder in reversed(folders[:levels])] + [file.stem])
 
@@ -170,19 +169,9 @@ def _submission(module: ModuleType, loader: _Definitions, shadows: list[str]) ->
 
 def _fill_in_constants(found: Submission, names: set[str]) -> None:
     """Sizes that the file computes from data get usual values."""
-    needed = {name for own in found.own for name in _global_names(found.names[own])}
+    needed = {name for own in found.own for name in used_names(found.names[own])}
     for name in sorted(names & needed - set(found.names)):
         value = value_of_role(constructor_role(name), KINDS["sequence-model"], SIZES)
         if value is not None:
             setattr(found.module, name, value)
             found.notes.append(f"{name} is computed from data: {value} was used")
-
-
-def _global_names(thing: Any) -> Iterator[str]:
-    """The names of global variables that a class or function reads."""
-    parts = list(vars(thing).values()) if isinstance(thing, type) else [thing]
-    codes = [inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)]
-    while codes:
-        code = codes.pop()
-        yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]

@@ -4,32 +4,25 @@ Endless loops, crashes and exit() of the checked code do not affect this process
 code runs with the rights of the user and can do whatever the user can.
 """
 
-import atexit
 import json
 import os
 import secrets
 import select
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from limelight.check.isolation.connection import Server
 from limelight.check.isolation.sources import NOTEBOOK
 from limelight.check.report import FileReport, Finding, Report
-from limelight.errors import Stopped, WrongInput
-
-START_SECONDS = 120.0  # for importing torch on a busy machine; not counted as time of the checked code
+from limelight.errors import WrongInput
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ def check_file(
     name: str | None = None,
     kind: str | None = None,
     limits: Limits | None = None,
-    server: "Server | None" = None,
+    server: Server | None = None,
 ) -> FileReport:
     """Check all objects of a known kind in a file, or the one with this name and the objects that it uses."""
     limits, server = limits or Limits(), server or _SERVER
@@ -107,7 +100,7 @@ class _Results:
         )
 
 
-def _run(request: dict[str, Any], found: _Results, server: "Server") -> Report | None:
+def _run(request: dict[str, Any], found: _Results, server: Server) -> Report | None:
     """Run the worker once; returns the report about an object that ended it."""
     limits = found.limits
     token = secrets.token_hex(16)
@@ -157,101 +150,6 @@ def _lines(results: int, found: _Results) -> Iterator[bytes | None]:
         for line in lines:
             yield line
             deadline = time.monotonic() + found.limits.seconds
-
-
-@dataclass
-class _Worker:
-    """The parent's ends of the two channels of one worker."""
-
-    results: int  # a pipe
-    life: socket.socket  # closing it ends the worker; the keeper sends the exit code
-
-    def stop(self) -> None:
-        """Tell the keeper to end the worker and all that it has started."""
-        with suppress(OSError):
-            self.life.shutdown(socket.SHUT_WR)
-
-    def end(self) -> int:
-        """Stop the worker; returns its exit code."""
-        self.stop()
-        self.life.settimeout(5.0)
-        code = b""
-        with suppress(OSError):
-            code = self.life.recv(100)
-        self.life.close()
-        os.close(self.results)
-        return int(code) if code.lstrip(b"-").isdigit() else -int(signal.SIGKILL)
-
-
-class Server:
-    """The process that has imported torch; it is started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._workers: list[_Worker] = []
-        self._is_closed = False
-
-    def __enter__(self) -> "Server":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def start(self, request: dict[str, Any]) -> _Worker:
-        """Start a worker for this request."""
-        reading, writing = os.pipe()
-        ours, theirs = socket.socketpair()
-        try:
-            with self._lock:
-                connection = self._socket or self._begin()
-                if connection.recv(1) == b"":
-                    raise Stopped("the process that checks files has ended")
-                socket.send_fds(connection, [json.dumps(request).encode()], [writing, theirs.fileno()])
-        except BaseException:
-            os.close(reading)
-            ours.close()
-            raise
-        finally:
-            os.close(writing)
-            theirs.close()
-        worker = _Worker(reading, ours)
-        self._workers.append(worker)
-        return worker
-
-    def end(self, worker: _Worker) -> int:
-        """End a worker; returns its exit code."""
-        self._workers.remove(worker)
-        return worker.end()
-
-    def _begin(self) -> socket.socket:
-        if self._is_closed:
-            raise Stopped("the check has been stopped")
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                # -P: the current folder is not searched for modules.
-                [sys.executable, "-P", "-m", "limelight.check.isolation.server", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-        ours.settimeout(START_SECONDS)
-        atexit.register(self.close)
-        self._socket = ours
-        return ours
-
-    def close(self) -> None:
-        """End the server, and the workers that are still running."""
-        self._is_closed = True
-        for worker in list(self._workers):
-            worker.stop()
-        if self._socket is not None and self._process is not None:
-            self._socket.close()
-            self._process.wait()
-        self._socket = self._process = None
 
 
 _SERVER = Server()  # of all calls of `check_file` in this process

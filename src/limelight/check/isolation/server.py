@@ -76,7 +76,8 @@ def _keep(run: Callable[[Any, int], None], request: Any, results: int, life: int
         time.sleep(0.01)
         code = _exit_code(worker)
     _end_all(worker)
-    if code is None:
+    if code is None:  # a worker that has not yet its own session has no group to kill
+        os.kill(worker, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
     with suppress(OSError):
         os.write(life, json.dumps(code).encode())
@@ -92,25 +93,21 @@ def _exit_code(worker: int) -> int | None:
 
 
 def _end_all(worker: int, seconds: float = 2.0) -> None:
-    """Kill the worker and its descendants, those in other sessions, too."""
+    """Kill the worker and all that it has started, also in other sessions where /proc shows it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(worker, signal.SIGKILL)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        alive = _descendants(os.getpid())
-        if not alive:
-            return
-        for pid in alive:
+    while (others := _descendants(os.getpid()) - {worker}) and time.monotonic() < end:
+        for pid in others:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in alive - {worker}:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        if alive == {worker}:
-            return
         time.sleep(0.01)
 
 
 def _descendants(root: int) -> set[int]:
-    """All processes below this one; without /proc, only the processes of the worker's group are known."""
+    """All processes below this one; none if the system has no /proc."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

@@ -1,0 +1,112 @@
+"""The connection to the server process and its workers: they are started, and ended with all they started."""
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from limelight.errors import Stopped
+
+START_SECONDS = 120.0  # for importing torch on a busy machine; not counted as time of the checked code
+
+
+@dataclass
+class Worker:
+    """The parent's ends of the two channels of one worker."""
+
+    results: int  # a pipe
+    life: socket.socket  # closing it ends the worker; the keeper sends the exit code
+
+    def stop(self) -> None:
+        """Tell the keeper to end the worker and all that it has started."""
+        with suppress(OSError):
+            self.life.shutdown(socket.SHUT_WR)
+
+    def end(self) -> int:
+        """Stop the worker; returns its exit code."""
+        self.stop()
+        self.life.settimeout(5.0)
+        code = b""
+        with suppress(OSError):
+            code = self.life.recv(100)
+        self.life.close()
+        os.close(self.results)
+        return int(code) if code.lstrip(b"-").isdigit() else -int(signal.SIGKILL)
+
+
+class Server:
+    """The process that has imported torch; it is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._workers: list[Worker] = []
+        self._is_closed = False
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, request: dict[str, Any]) -> Worker:
+        """Start a worker for this request."""
+        reading, writing = os.pipe()
+        ours, theirs = socket.socketpair()
+        try:
+            with self._lock:
+                connection = self._socket or self._begin()
+                if connection.recv(1) == b"":
+                    raise Stopped("the process that checks files has ended")
+                socket.send_fds(connection, [json.dumps(request).encode()], [writing, theirs.fileno()])
+        except BaseException:
+            os.close(reading)
+            ours.close()
+            raise
+        finally:
+            os.close(writing)
+            theirs.close()
+        worker = Worker(reading, ours)
+        self._workers.append(worker)
+        return worker
+
+    def end(self, worker: Worker) -> int:
+        """End a worker; returns its exit code."""
+        self._workers.remove(worker)
+        return worker.end()
+
+    def _begin(self) -> socket.socket:
+        if self._is_closed:
+            raise Stopped("the check has been stopped")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                # -P: the current folder is not searched for modules.
+                [sys.executable, "-P", "-m", "limelight.check.isolation.server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        ours.settimeout(START_SECONDS)
+        atexit.register(self.close)
+        self._socket = ours
+        return ours
+
+    def close(self) -> None:
+        """End the server, and the workers that are still running."""
+        self._is_closed = True
+        for worker in list(self._workers):
+            worker.stop()
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.wait()
+        self._socket = self._process = None
