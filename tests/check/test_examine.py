@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from classroom import ORIGINALS, broken_source
 from support import must_fail
 from twins import TWINS, Twin
 
@@ -18,8 +19,6 @@ from limelight.check.kinds import KINDS, Kind
 from limelight.check.report import Report
 
 pytestmark = pytest.mark.slow
-
-ORIGINALS = Path(__file__).parent / "originals"
 
 
 def load(path: Path) -> ModuleType:
@@ -33,12 +32,17 @@ def load(path: Path) -> ModuleType:
 
 
 @cache
+def module_of(stem: str) -> ModuleType:
+    return load(ORIGINALS / f"{stem}.py")
+
+
+@cache
 def original(stem: str) -> dict[str, tuple[object, Kind]]:
-    module = load(ORIGINALS / f"{stem}.py")
-    return candidates(vars(module), stem)
+    return candidates(vars(module_of(stem)), stem)
 
 
 def report_of(module: ModuleType, name: str) -> Report:
+    sys.modules[module.__name__] = module  # a twin has the same name
     thing, kind = candidates(vars(module), module.__name__)[name]
     return examine(thing, name, kind, vars(module))
 
@@ -48,7 +52,7 @@ NAMES = [(path.stem, name) for path in sorted(ORIGINALS.glob("*.py")) for name i
 
 @pytest.mark.parametrize(("stem", "name"), NAMES, ids=lambda part: part)
 def test_correct_code_keeps_every_promise(stem: str, name: str) -> None:
-    report = report_of(sys.modules[stem], name)
+    report = report_of(module_of(stem), name)
     assert not report.trouble
     assert [finding.promise for finding in report.broken] == []
     assert any(finding.verdict == "pass" for finding in report.findings)
@@ -57,15 +61,6 @@ def test_correct_code_keeps_every_promise(stem: str, name: str) -> None:
 
 def test_there_is_correct_code_of_every_kind() -> None:
     assert {kind.name for stem, _ in NAMES for _, kind in original(stem).values()} == set(KINDS)
-
-
-def broken_source(twin: Twin) -> str:
-    text = (ORIGINALS / f"{twin.original}.py").read_text()
-    start = text.index(twin.after) if twin.after else 0
-    end = text.find("\nclass ", start + 1) if twin.after else len(text)
-    part = text[start : end if end > 0 else len(text)]
-    assert twin.old in part, f"{twin.old!r} is not in {twin.original}"
-    return text[:start] + part.replace(twin.old, twin.new) + text[start + len(part) :]
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)

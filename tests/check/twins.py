@@ -681,6 +681,14 @@ PUBLIC = [
         ("dropout-eval", "F.dropout(weights, dropout_p, training)", "F.dropout(weights, dropout_p)"),
         ("dtype-device", "query.new_zeros(length, size)", "torch.zeros(length, size)"),
     ),
+    *_of(
+        "public_style",
+        "Head",
+        ("scale", " * self.key.out_features**-0.5", "", "class Head("),
+        ("softmax-axis", "scores.softmax(-1)", "scores.softmax(-2)", "class Head("),
+        ("projection-unused", "@ self.value(x)", "@ self.key(x)", "class Head("),
+        ("mask-has-effect", "scores = scores.masked_fill(hidden", "scores.masked_fill(hidden", "class Head("),
+    ),
     *_of("public_style", "causal_mask", ("causality", ".unsqueeze(1) + past_len", ".unsqueeze(1)")),
     *_of("public_style", "make_std_mask", ("causality", "tgt != pad", "tgt == pad")),
     *_of(

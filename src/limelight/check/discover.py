@@ -1,19 +1,21 @@
 """Which classes and functions of a file are checked, and as what kind."""
 
-import dis
 import inspect
 import re
-from collections.abc import Iterator
-from types import CodeType
+from functools import cache
 from typing import Any
 
 import torch
 
 from limelight.check.harness.subject import Subject
 from limelight.check.kinds import KINDS, Kind, kind_of_name
+from limelight.check.used_names import used_globals
 
 # A class with such a name is multi-head attention; another attention is recognised by its code.
-CLEAR_NAME = re.compile(r"multihead|headed|mha|self|cross|causal")
+CLEAR_NAME = re.compile(r"mu[lit]+head|headed|mha|msa|self|cross|causal")
+SEVERAL_HEADS = re.compile(
+    r"multi|mha|mhsa|msa|heads|n_?head|num_?head|nhead|self\.h\b|,\s*h\s*[,)]", re.IGNORECASE
+)
 
 
 def kind_of(name: str, thing: Any) -> Kind | None:
@@ -24,10 +26,14 @@ def kind_of(name: str, thing: Any) -> Kind | None:
     kind = kind_of_name(name, is_class=is_class)
     if kind is None or not is_class:
         return kind
+    if not kind.is_decoder and kind.is_stack and not kind.reads_images and _is_recurrent(thing):
+        return None
     if kind.with_heads and _takes(thing, "heads"):
         return KINDS[kind.with_heads]
     if kind.name == "multi-head-attention" and not CLEAR_NAME.search(name.lower().replace("_", "")):
-        return _kind_of_attention(thing)
+        kind = _kind_of_attention(thing)
+    if kind.without_heads and _has_one_head(name, thing):
+        return KINDS[kind.without_heads]
     if kind.without_source and not Subject(thing, thing.__name__, kind).has_source:
         return KINDS[kind.without_source]
     return kind
@@ -42,6 +48,37 @@ def _kind_of_attention(cls: type) -> Kind:
     return KINDS["additive-attention" if is_additive else "dot-product-attention"]
 
 
+def _has_one_head(name: str, cls: type) -> bool:
+    """Whether neither the name nor the code of an attention class mentions several heads."""
+    code = re.sub(r"#.*", "", re.sub(r'"""(.|\n)*?"""', "", _source(cls)))
+    return bool(code) and not SEVERAL_HEADS.search(f"{name} {code}")
+
+
+def _is_recurrent(cls: type) -> bool:
+    """Whether its code, or that of the classes which it uses, has recurrent layers."""
+    used = [cls, *(value for value in used_globals(cls).values() if isinstance(value, type))]
+    return any(re.search(r"nn\.(GRU|LSTM|RNN)(Cell)?\b", _source(one)) for one in used)
+
+
+@cache
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        return ""
+
+
+def _is_interface(thing: Any, others: list[Any]) -> bool:
+    """Whether it is a base class without a forward of its own: its subclasses are checked."""
+    if not isinstance(thing, type) or not issubclass(thing, torch.nn.Module):
+        return False
+    has_subclass = any(
+        isinstance(one, type) and issubclass(one, thing) and one is not thing for one in others
+    )
+    forward = vars(thing).get("forward")
+    return has_subclass and (forward is None or "NotImplementedError" in forward.__code__.co_names)
+
+
 def _takes(cls: type, word: str) -> bool:
     return any(word in name.lower() for name in inspect.signature(cls).parameters)
 
@@ -49,39 +86,16 @@ def _takes(cls: type, word: str) -> bool:
 def candidates(namespace: dict[str, Any], module: str) -> dict[str, tuple[Any, Kind]]:
     """All objects of a known kind that the module defines, in the order of their definitions."""
     found = {}
+    own = [thing for thing in namespace.values() if getattr(thing, "__module__", None) == module]
     for name, thing in namespace.items():
         if not (inspect.isclass(thing) or inspect.isfunction(thing)) or thing.__module__ != module:
+            continue
+        if _is_interface(thing, own):
             continue
         kind = kind_of(name, thing)
         if kind is not None:
             found[name] = (thing, kind)
     return dict(sorted(found.items(), key=lambda item: line_of(item[1][0])))
-
-
-def dependencies(thing: Any, namespace: dict[str, Any]) -> list[str]:
-    """The names of all objects of the same file that a class or function uses, directly or indirectly."""
-    found: dict[str, None] = {}
-    pending = [thing]
-    while pending:
-        for name in used_names(pending.pop()):
-            other = namespace.get(name)
-            is_own = getattr(other, "__module__", None) == thing.__module__
-            if is_own and other is not thing and name not in found:
-                found[name] = None
-                pending.append(other)
-    return list(found)
-
-
-def used_names(thing: Any) -> Iterator[str]:
-    """The global names that a class or function reads, and the names of its base classes."""
-    parts = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
-    codes = [inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)]
-    while codes:
-        code = codes.pop()
-        yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    if isinstance(thing, type):
-        yield from (base.__name__ for base in thing.__bases__)
 
 
 def line_of(thing: Any) -> int:

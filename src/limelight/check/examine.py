@@ -1,19 +1,26 @@
 """Checks one object: finds a way of calling it, then tests each promise of its kind."""
 
+import inspect
+import linecache
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from limelight.check.discover import kind_of, line_of
+from limelight.check.harness.crash import crash_finding
 from limelight.check.harness.find_call import find_call
 from limelight.check.harness.inputs import CannotCall, Form
-from limelight.check.harness.sizes import SIZES
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.find_mask_format import find_mask_formats
+from limelight.check.instruments.influence import influence
 from limelight.check.kinds import KINDS, Kind
+from limelight.check.promises.consequences import without_consequences
 from limelight.check.promises.promise import Promise, inapplicable
 from limelight.check.promises.registry import PROMISES
 from limelight.check.report import Finding, Report
@@ -27,9 +34,21 @@ def examine(target: Any, name: str, kind: Kind, namespace: dict[str, Any] | None
     torch.backends.mha.set_fastpath_enabled(
         False
     )  # the fast path would hide the operations of torch's layers
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _defined_memory():
         warnings.simplefilter("ignore")  # so that warnings of the checked code are no errors
         return _examine(target, name, kind, namespace or {})
+
+
+@contextmanager
+def _defined_memory() -> Iterator[None]:
+    """Inside this context, torch.empty gives NaN, so that every check gives the same report."""
+    was_on = torch.are_deterministic_algorithms_enabled()
+    warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_on, warn_only=warns_only)
 
 
 def examine_object(thing: Any, kind_name: str | None = None) -> Report:
@@ -47,42 +66,59 @@ def examine_object(thing: Any, kind_name: str | None = None) -> Report:
 
 
 def _examine(target: Any, name: str, kind: Kind, namespace: dict[str, Any]) -> Report:
-    line = line_of(target)
-    try:
-        subject = _prepared(target, name, kind, namespace)
-    except CannotCall as error:
-        return Report(name=name, kind=kind.name, line=line, trouble=str(error))
-    keys = kind.table_promises if subject.returns_table and kind.table_promises else kind.promises
-    # Several tests of one promise are listed one after the other and give one finding.
-    by_name = groupby((PROMISES[key] for key in keys), key=lambda promise: promise.name)
-    findings = tuple(_finding(list(promises), subject) for _, promises in by_name)
-    return Report(name=name, kind=kind.name, line=line, notes=tuple(subject.notes), findings=findings)
-
-
-def _prepared(target: Any, name: str, kind: Kind, namespace: dict[str, Any]) -> Subject:
-    """The object with a way of calling it, and the formats of its masks."""
     subject = Subject(target, name, kind, namespace)
-    try:
-        _find_call_and_masks(subject)
-    except CannotCall:
-        if not kind.is_positional:
-            raise
-        # A table that is added as a whole fits inputs of its own length only.
-        subject = Subject(target, name, kind, namespace, SIZES.replace(queries=SIZES.longest))
-        _find_call_and_masks(subject)
-    return subject
+    report = Report(name=name, kind=kind.name, line=line_of(target))
+    with ExitStack() as stack:
+        try:
+            _find_call_and_masks(subject, stack)
+        except CannotCall as error:
+            if error.crash is not None:
+                return report.model_copy(update={"findings": (_with_code(error.crash, target),)})
+            return report.model_copy(update={"trouble": str(error)})
+        keys = kind.table_promises if subject.returns_table and kind.table_promises else kind.promises
+        # Several tests of one promise are listed one after the other and give one finding.
+        by_name = groupby((PROMISES[key] for key in keys), key=lambda promise: promise.name)
+        findings = [_with_code(_finding(list(promises), subject), target) for _, promises in by_name]
+        if subject.crash is not None:
+            findings.insert(0, _with_code(crash_finding(subject.crash), target))
+    return report.model_copy(
+        update={"notes": tuple(subject.notes), "findings": without_consequences(findings)}
+    )
 
 
-def _find_call_and_masks(subject: Subject) -> None:
-    find_call(subject)
+def _find_call_and_masks(subject: Subject, stack: ExitStack) -> None:
+    find_call(subject, stack)
     if subject.form.inputs == "size":
         return
+    _use_all_keys(subject)
     find_mask_formats(subject)
     if subject.kind.reads_scores and not subject.masks:
         # Its mask may be for scores of several heads.
         subject.form = Form(heads_axis=True)
         subject.masks = subject.mask_arguments()
         find_mask_formats(subject)
+
+
+def _use_all_keys(subject: Subject) -> None:
+    """Code that loops over the queries ignores the last keys, unless there are as many keys as queries."""
+    sizes = subject.sizes
+    if not subject.kind.is_attention or not subject.has_source or subject.form.query != "BTD":
+        return
+    if _all_keys_matter(subject):
+        return
+    subject.sizes = sizes.replace(keys=sizes.queries)
+    try:
+        if _all_keys_matter(subject):
+            subject.notes.append("called with as many keys as queries: it ignores further keys")
+            return
+    except Exception:  # the checked code may raise anything
+        pass
+    subject.sizes = sizes
+
+
+def _all_keys_matter(subject: Subject) -> bool:
+    found = influence(subject, subject.model(), subject.case())
+    return bool(found.any(1).any(0).all())
 
 
 def _finding(promises: list[Promise], subject: Subject) -> Finding:
@@ -99,3 +135,16 @@ def _finding(promises: list[Promise], subject: Subject) -> Finding:
     promise, result = min(results, key=lambda one: WORST_FIRST.index(one[1].verdict))
     hint = result.hint or (promise.hint if result.verdict in ("FAIL", "warn") else "")
     return result.model_copy(update={"promise": promise.name, "statement": promise.statement, "hint": hint})
+
+
+def _with_code(finding: Finding, target: Any) -> Finding:
+    """The finding with the text of its line; the name of the file is kept if it is not that of the target."""
+    if not finding.line:
+        return finding
+    try:
+        own = inspect.getsourcefile(inspect.unwrap(target) if hasattr(target, "__name__") else type(target))
+    except (OSError, TypeError):
+        own = None
+    code = linecache.getline(finding.file, finding.line).strip()
+    file = "" if finding.file == own else Path(finding.file).name
+    return finding.model_copy(update={"code": code, "file": file})

@@ -21,6 +21,7 @@ class Kind:
     may_be_class: bool = True
     may_be_function: bool = False
     with_heads: str | None = None  # the kind of such a class if its constructor takes a number of heads
+    without_heads: str | None = None  # the kind of such a class if its code does not mention heads
     without_source: str | None = None  # the kind of such a class if its call takes only one sequence
     table_promises: tuple[str, ...] = ()  # instead of `promises`, for a function that returns a table
 
@@ -88,19 +89,22 @@ class Kind:
 
 
 _MASK = "mask (B, T, S): True = may attend"
-_POSITIONAL_PROMISES = "positions-formula positions-differ positions-added positions-buffer"
+_POSITIONAL_PROMISES = "positions-formula positions-differ positions-added rotation positions-buffer"
 _MASK_PROMISES = "mask-has-effect masked-weight mask-polarity right-lengths masked-values-leak large-scores"
 _WEIGHT_PROMISES = f"scale softmax-axis rows-sum-to-one {_MASK_PROMISES}"
 _ROBUSTNESS = "in-place edge-shapes dtype-device"
 _ROBUSTNESS_WITH_MASKS = "in-place edge-shapes half dtype-device fully-masked"
 _DROPOUT = "dropout-train dropout-eval"
-_BLOCK_PROMISES = "residual norms norm-axis nonlinearity hidden-width projection-unused"
+_BLOCK_PROMISES = (
+    "residual residual:query norms norm-axis nonlinearity hidden-width projection-unused initialised"
+)
 _BARE_PROMISES = (
-    f"{_WEIGHT_PROMISES} heads-mix-positions permutation causality {_DROPOUT} {_ROBUSTNESS_WITH_MASKS}"
+    f"{_WEIGHT_PROMISES} returned-weights heads-mix-positions permutation causality "
+    f"{_DROPOUT} {_ROBUSTNESS_WITH_MASKS}"
 )
 _DECODER_PROMISES = (
     "causality incremental batch-apart depth positions-formula:inside positions-differ:tokens "
-    "residual:nested norm-axis projection-unused nonlinearity hidden-width "
+    "residual:nested norm-axis projection-unused initialised nonlinearity hidden-width "
     f"{_DROPOUT} {_ROBUSTNESS_WITH_MASKS}"
 )
 _DOT_PRODUCT_NAMES = r"dotprod|scaleddot|sdpa|^luong(?!\w*coder)|^dotatt"
@@ -150,7 +154,9 @@ _TABLE = (
     ),
     Kind(
         "patch-embedding",
-        _promises("patch-order positions-differ:patches projection-unused", _DROPOUT, _ROBUSTNESS),
+        _promises(
+            "patch-order positions-differ:patches projection-unused initialised", _DROPOUT, _ROBUSTNESS
+        ),
         names=r"patch(es|ify|emb|encod|proj)?|im(a)?ge?(to|2)(patch|tok)|image(emb|token)|convtoken",
         may_be_function=True,
         inputs=("images",),
@@ -164,8 +170,8 @@ _TABLE = (
         _promises(
             "patch-order:inside residual:images residual:nested class-token all-patches "
             "positions-differ:images",
-            "scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused "
-            "nonlinearity hidden-width",
+            "logits scale softmax-axis rows-sum-to-one batch-apart depth norm-axis projection-unused "
+            "initialised nonlinearity hidden-width",
             _DROPOUT,
             _ROBUSTNESS,
         ),
@@ -180,9 +186,9 @@ _TABLE = (
     Kind(
         "additive-attention",
         _promises(
-            "softmax-axis rows-sum-to-one query-matters",
+            "softmax-axis rows-sum-to-one additive-scores query-matters",
             _MASK_PROMISES,
-            "heads-mix-positions projection-unused permutation",
+            "returned-weights heads-mix-positions projection-unused initialised permutation",
             _DROPOUT,
             _ROBUSTNESS_WITH_MASKS,
         ),
@@ -210,7 +216,7 @@ _TABLE = (
     ),
     Kind(
         "dot-product-attention",
-        _promises(_BARE_PROMISES),
+        _promises(_BARE_PROMISES, "projection-unused initialised"),
         names=_DOT_PRODUCT_NAMES,
         with_heads="multi-head-attention",
         arguments=("query", "key", "value"),
@@ -224,18 +230,36 @@ _TABLE = (
         "multi-head-attention",
         _promises(
             _WEIGHT_PROMISES,
-            "heads heads-mix-positions projection-unused output-projection permutation causality incremental",
+            "returned-weights heads heads-mix-positions head-projections projection-unused initialised",
+            "output-projection permutation causality incremental",
             _DROPOUT,
             _ROBUSTNESS_WITH_MASKS,
         ),
-        names=r"multihead|mha$|mhsa|selfatt|crossatt|causalatt|cachedatt"
+        names=r"mu[lit]+head|mha$|mhsa|msa$|selfatt|crossatt|causalatt|cachedatt"
         r"|^attention(layer)?$|headedatt",
+        without_heads="single-head-attention",
         arguments=("query", "key", "value"),
         is_attention=True,
         takes_layers=False,
         adapter_call="queries, keys, values, mask=None",
         adapter_shapes=f"(B, T, D), (B, S, D), (B, S, D), {_MASK}",
         adapter_constructor="width, heads, dropout=0.0",
+    ),
+    Kind(
+        "single-head-attention",
+        _promises(
+            _WEIGHT_PROMISES,
+            "heads-mix-positions projection-unused permutation causality incremental",
+            _DROPOUT,
+            _ROBUSTNESS_WITH_MASKS,
+        ),
+        names=r"^(my)?(att\w*)?head$|^(my)?sa$|singlehead|onehead",
+        arguments=("query", "key", "value"),
+        is_attention=True,
+        takes_layers=False,
+        adapter_call="queries, keys, values, mask=None",
+        adapter_shapes=f"(B, T, D), (B, S, D), (B, S, D), {_MASK}",
+        adapter_constructor="width, head_width, dropout=0.0",
     ),
     Kind(
         "decoder-block",
@@ -261,7 +285,7 @@ _TABLE = (
         "encoder-block",
         _promises(
             _WEIGHT_PROMISES,
-            "heads heads-mix-positions",
+            "heads heads-mix-positions head-projections",
             _BLOCK_PROMISES,
             "permutation causality incremental",
             _DROPOUT,
@@ -278,11 +302,12 @@ _TABLE = (
     Kind(
         "feed-forward",
         _promises(
-            "position-wise norm-axis closing-residual nonlinearity hidden-width projection-unused",
+            "position-wise norm-axis closing-residual nonlinearity hidden-width projection-unused "
+            "initialised",
             _DROPOUT,
             _ROBUSTNESS,
         ),
-        names=r"feedforward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
+        names=r"feedf\w*ward|ffn?$|^mlp$|positionwise|pwff|^ffn|mlpblock|vitmlp|glu$",
         may_be_function=True,
         is_feed_forward=True,
         takes_layers=False,
@@ -292,7 +317,7 @@ _TABLE = (
     ),
     Kind(
         "sequence-model",
-        _promises(_WEIGHT_PROMISES, "cross-padding padding", _DECODER_PROMISES),
+        _promises(_WEIGHT_PROMISES, "logits cross-padding padding", _DECODER_PROMISES),
         names=r"seq2seq(?!\w*coder)"
         r"|encoderdecoder|predictor|gpt|languagemodel|^transformer(model)?$|translat"
         r"|(char|word)\w*model$"
@@ -308,7 +333,7 @@ _TABLE = (
         _promises(
             _WEIGHT_PROMISES,
             "heads heads-mix-positions depth residual residual:nested norm-axis closing-norm "
-            "projection-unused nonlinearity hidden-width "
+            "projection-unused initialised nonlinearity hidden-width "
             "permutation causality positions-formula:inside positions-differ:tokens padding",
             _DROPOUT,
             _ROBUSTNESS_WITH_MASKS,
@@ -342,6 +367,8 @@ _OTHER_CLASS_NAMES = {
 }
 _OTHER_FUNCTION_NAMES = {
     "sequence-model": r"^(make|build|create|get)(model|transformer|gpt)",
+    "encoder": r"^(make|build|create|get)\w*encoder$",
+    "decoder": r"^(make|build|create|get)\w*decoder$",
     "masked-softmax": r"softmax",
     "scaled-dot-product": r"attention|attend|att?n|aufmerksam",
     "causal-mask": r"^(?=.*mask).*(make|get|create|build|gen)",
@@ -351,11 +378,16 @@ _NOT_A_PART = (
     r"(plot|show|draw|vis|display|print|train|fit|test|eval|run|check|compare|save|load|log|demo|main)"
 )
 
+# Classes that are used with a model but are no part of one.
+_OTHER_CLASSES = r"loss|criterion|dataset|dataloader|trainer|schedul|optimi|config|tokeniz"
+
 
 def kind_of_name(name: str, *, is_class: bool) -> Kind | None:
     """The kind of a class or function by its name alone."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().replace("_", "").lower()
     if not is_class and re.match(_NOT_A_PART, plain):
+        return None
+    if is_class and re.search(_OTHER_CLASSES, plain):
         return None
     for kind in KINDS.values():
         may_be = kind.may_be_class if is_class else kind.may_be_function

@@ -7,6 +7,8 @@ from pydantic import Field
 from limelight.config import Config
 
 Verdict = Literal["pass", "FAIL", "warn", "n/a"]
+NO_PARTS = "it has no function or nn.Module whose name looks like"  # in `trouble`, if nothing is checked
+UNTRUSTED = "the results cannot be trusted"  # in `trouble`, if the checked code tampers with the check
 
 
 class Finding(Config):

@@ -64,7 +64,7 @@ def test_the_definitions_of_a_notebook_are_checked(tmp_path: Path, scale: str, p
     (found,) = check_files(str(tmp_path))
     assert found == check_file(path)
     assert found.trouble == ""
-    assert broken(found) == {"scaled_dot_product": promises, "MultiheadAttention": promises}
+    assert broken(found) == {"scaled_dot_product": promises, "MultiheadAttention": []}
     assert places(found) == {"scaled_dot_product": (2, 3), "MultiheadAttention": (4, 1)}
 
 
@@ -105,5 +105,12 @@ def test_a_name_is_checked_with_the_objects_that_it_uses(
     code = "from torch import nn\n" + "\n\n".join((ATTENTION.format(scale=scale), HEADS, other))
     path.write_text(code)
     found = check_file(path, "MultiheadAttention")
-    assert broken(found) == {"MultiheadAttention": promises, "scaled_dot_product": promises}
+    assert broken(found) == {"MultiheadAttention": [], "scaled_dot_product": promises}
     assert broken(check_file(path))["masked_softmax"] == ["mask-has-effect"]
+
+
+def test_a_finding_has_the_cell_and_the_line_of_the_code(tmp_path: Path) -> None:
+    path = notebook(tmp_path, IMPORTS, ATTENTION.format(scale="q.shape[-1]"))
+    (finding,) = check_file(path).reports[0].broken
+    assert (finding.promise, finding.file, finding.cell, finding.line) == ("scale", "", 2, 4)
+    assert finding.code == "scores = q @ k.mT / q.shape[-1]"

@@ -8,7 +8,7 @@ import pytest
 from command import command as run
 
 from limelight.check.isolation.parent import Limits, check_file
-from limelight.check.report import FileReport
+from limelight.check.report import UNTRUSTED, FileReport
 
 ORIGINALS = Path(__file__).parent.parent / "originals"
 SOFTMAX = """
@@ -69,7 +69,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     found = checked(tmp_path, SOFTMAX.format(body=body), limits=Limits(memory=3 << 30))
     assert found.exit_code() == 2
     (report,) = found.reports
-    assert "could not be called" in report.trouble
+    assert "can't allocate memory" in report.trouble
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,42 @@ def test_the_reason_is_given_if_a_file_cannot_be_loaded(tmp_path: Path, code: st
     assert found.exit_code() == 2
 
 
+def test_the_time_limit_counts_cpu_time(tmp_path: Path) -> None:
+    waiting = "class A:\n    import time; time.sleep({})\n" + MASK
+    limits = Limits(seconds=1)
+    assert checked(tmp_path, waiting.format(2), limits=limits).trouble == ""
+    assert "longer than 1 s" in checked(tmp_path, waiting.format(60), limits=limits).trouble
+
+
+FORGED = """
+import os
+import sys
+
+class Forged:
+    frame = sys._getframe()
+    while "send" not in frame.f_locals:
+        frame = frame.f_back
+    report = '{"name": "causal_mask", "kind": "causal-mask", "findings": [{"verdict": "pass"}]}'
+    frame.f_locals["send"](report=report)
+    os._exit(0)
+"""
+
+
+def test_a_report_followed_by_an_exit_is_not_trusted(tmp_path: Path) -> None:
+    found = checked(tmp_path, FORGED)
+    assert [report.name for report in found.reports] == ["causal_mask"]
+    assert "the process ended before the check was finished (exit code 0)" in found.trouble
+    assert UNTRUSTED in found.trouble
+    assert found.exit_code() == 2
+    assert UNTRUSTED not in checked(tmp_path, "class A:\n    import os; os._exit(0)").trouble
+
+
+def test_two_reports_about_one_object_are_not_trusted(tmp_path: Path) -> None:
+    found = checked(tmp_path, FORGED.replace("os._exit(0)", "pass") + MASK)
+    assert UNTRUSTED in found.trouble
+    assert UNTRUSTED not in checked(tmp_path, MASK).trouble
+
+
 def test_the_output_of_a_file_is_ignored(tmp_path: Path) -> None:
     found = checked(tmp_path, "print('hello' * 100000)\n" + MASK)
     assert found.exit_code() == 0
@@ -104,7 +140,7 @@ def test_an_object_that_cannot_be_called_gets_an_adapter_that_works_when_filled_
     found = checked(tmp_path, odd, "MyAttention")
     (report,) = found.reports
     assert found.exit_code() == 2
-    assert report.trouble == "its constructor could not be called: AssertionError"
+    assert report.trouble.endswith("the first attempt ends in line 5 with AssertionError")
     (tmp_path / "mine.py").write_text(odd)
     lines = report.adapter.replace("their file", "mine")
     lines = lines.replace("super().__init__(...)", "super().__init__(1, b='two')")
@@ -170,6 +206,8 @@ def test_the_command_shows_a_counter_example_and_exits_with_one(tmp_path: Path) 
     assert "FAIL  softmax-axis" in done.stdout
     assert "expected  each row sums to 1" in done.stdout
     assert "hint" in done.stdout
+    assert "pass  in-place" not in done.stdout
+    assert "pass  in-place" in command(str(path), "--verbose").stdout
     assert done.stdout.strip().endswith("1 object checked, 1 with broken promises")
 
 
@@ -206,7 +244,7 @@ def test_invalid_input_is_reported_in_one_line(arguments: list[str], message: st
 def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
     done = command(f"{ORIGINALS / 'uva_style.py'}::Multihead")
     assert done.returncode == 2
-    assert "it defines no 'Multihead'; it defines: scaled_dot_product" in done.stdout
+    assert "it defines no 'Multihead'; it defines: scaled_dot_product" in " ".join(done.stdout.split())
 
 
 def test_strict_counts_warnings() -> None:

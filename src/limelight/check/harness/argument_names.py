@@ -9,7 +9,7 @@ from collections.abc import Iterable
 # The roles of constructor arguments. The first pattern that fits decides.
 _CONSTRUCTOR_ROLES = {
     "config": r"config|cfg|args|params|hparams|opt",
-    "dropout": r"\w*drop\w*|p|rate|(prob|taxa|tasa|taux)\w*",
+    "dropout": r"\w*drop\w*|p|p_?d|rate|(prob|taxa|tasa|taux)\w*",
     "head_width": r"(dim|d|size|width)_?heads?|heads?_?(dim|size|width)|d_?[kqv]|d_?(key|value|query)s?",
     "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
     r"|(n|nb|num)_?(tetes|cabezas|cabecas|kopf|koepfe|teste)",
@@ -22,18 +22,20 @@ _CONSTRUCTOR_ROLES = {
     r"|hidden_features|n_?inner"
     r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp|pff?(_dim)?",
     "pad": r"(src_|tgt_|trg_|source_|target_)?pad(ding)?(_idx|_id|_index|_token|_token_id)?",
-    "vocabulary": r"(src|tgt|trg|source|target|input|output|enc|dec|n)?_?(vocab\w*|n_?tokens?|tokens"
-    r"|num_embeddings|num_tokens)"
+    "vocabulary": r"(n_?|num_?)?(src|tgt|trg|source|target|input|output|enc|dec|n)?_?"
+    r"(vocab\w*|n_?tokens?|tokens|num_embeddings|num_tokens)"
     r"|vocabulary\w*|ntokens?",
     "longest": r"max_?\w*(len|length|seq\w*|pos\w*|tokens|size)|block_size|context\w*|(seq"
     r"|sequence)_?(len|length|size)|n_?(positions|ctx)"
     r"|length|maxlen|num_positions|max_?t|window|t_max|n_?pos\w*",
-    "image": r"(img|image)_?(size|res|resolution|hw|shape|dims?)|input_(size|res|resolution|hw)|img|image",
+    "image": r"(img|image)_?(size|res|resolution|hw|shape|dims?)|input_(size|res|resolution|hw|shape)"
+    r"|img|image|chw|image_?(height|width)|img_?[hw]",
     "patches": r"(n|num|number_of)_?patch(es)?",
     "patch": r"patch(_?(size|dim|width))?|p_?size",
     "channels": r"(n|num|in|input|img|image)?_?(channels?|chans?)|c|in_c|in_ch",
     "classes": r"(n|num)?_?(classes|labels|class|cls|outputs)|out_?classes|n_?out",
-    "temperature": r"temperature|temp",
+    "temperature": r"temperature|temp|scale",
+    "base": r"(rope_?)?(theta|base)",
     "activation": r"act(ivation)?(_fn|_layer|_func)?",
     "index": r"i|idx|layer_?(idx|id|index|num)|blk_?idx",
     "rate": r"lr|learning_rate|warmup|max_iters|weight_decay|betas?|lr_\w+",
@@ -42,21 +44,26 @@ _CONSTRUCTOR_ROLES = {
     "batch_first": r"batch_first",
     "flag": r"(is_|use_)?(causal|masked|bias|qkv_bias|norm_first|pre_?norm)|bias|mask",
     "width": r"\w*(d_?modell?[oe]?|dim_?modell?[oe]|dim|dims|embed\w*|emb|hiddens?|width|size|n_?embd"
-    r"|features?|units|channels|d"
+    r"|features?|units|channels|word_?vec\w*|d"
     r"|d_?hid|inputs?|outputs?|num_hiddens)"
     r"|d|e|dmodel|n_?hid|c_?in",
 }
 # Arguments that are layers, as in the annotated Transformer.
+_LAYER = r"(_?(layer|block|module|sublayer|net|network|fn))?"
+_SIDE = r"(src|tgt|trg|source|target|input|output|enc|dec|encoder|decoder)"
 _LAYER_ROLES = {
-    "cross-part": r"(src|cross|enc_dec|encdec|memory|source|encoder|enc)_?(attn|attention|att|mha)\w*",
-    "attention-part": r"(self_?|multi_?head_?|masked_?)?(attn|attention|mha|att)(_layer)?",
-    "feed-forward-part": r"feed_?forward|ff|ffn|mlp|pos_?ffn?|feedforward_layer|pwff",
+    "cross-part": rf"(src|cross|enc_dec|encdec|memory|source|encoder|enc)_?(attn|attention|att|mha){_LAYER}",
+    "attention-part": rf"(self_?|multi_?head(ed)?_?|masked_?)*(attn|attention|mha|att){_LAYER}",
+    "feed-forward-part": rf"(feed_?forward|ff|ffn|mlp|pos_?ffn?|pwff|point_?wise){_LAYER}",
+    "layers-part": r"((enc|dec)(oder)?_?)?(layers|blocks)",
     "decoder-layer-part": r"dec(oder)?_?(layer|block)",
     "layer-part": r"(enc(oder)?_?)?(layer|block|blk)(_cls|_class)?",
     "encoder-part": r"encoder|enc",
     "decoder-part": r"decoder|dec",
-    "embedding-part": r"(src|tgt|trg|source|target|input|output)_?(embed\w*|emb)|embedding|embed",
-    "generator-part": r"generator|head|out_proj|projection",
+    "embedding-part": rf"{_SIDE}_(\w+_)?(embed\w*|emb)|(word_?|token_?)?embed(ding)?s?",
+    "model-part": r"transformer|model",
+    "positions-part": rf"{_SIDE}_?pos\w*|pos(itional)?_?(enc|emb)\w*",
+    "generator-part": rf"generator|head|out_proj|proj(ection)?{_LAYER}|output_layer",
 }
 
 
@@ -89,12 +96,13 @@ _CALL_ROLES = {
     r"|prev\w*)",
     "dropout": r"drop\w*",
     "axis": r"dim|axis",
+    "positions": r"(\w+_)?pos(itions?)?(_ids?|_emb\w*|_enc\w*)?|position_ids|token_positions",
     "value": r"v|vs|values?|v_?(in|input|x)|x_?v",
     "key": r"k|ks|keys?|k_?(in|input|x)|x_?k|kv",
-    "memory": r"mem\w*|m|enc\w*|encoder\w*|context|ctx|annotations|source\w*|cross\w*|y|kv\w*",
+    "memory": r"mem\w*|m|e_?out\w*|enc\w*|encoder\w*|context|ctx|annotations|source\w*|cross\w*|y|kv\w*",
     "query": r"q|qs|quer(y|ies)|q_?(in|input|x)|x_?q|hidden(_state)?|dec(oder)?_?(hidden|state)\w*|s|s_prev",
-    "source": r"src\w*|source\w*|en_\w+",
-    "target": r"tgt\w*|trg\w*|target\w*|dec\w*|decoder\w*|labels|targets",
+    "source": r"src\w*|source\w*|en_\w+|ques\w*",
+    "target": r"tgt\w*|ans(wers?)?(_\w+)?|trg\w*|target\w*|dec\w*|decoder\w*|labels|targets",
     "x": r"x|inputs?|inp|emb\w*|hidden_states|tokens?|idx|ids|input_ids|seq\w*|features?|data|xs?"
     r"|images?|img|h|t|scores?|logits|attn\w*|e|z",
 }
@@ -112,6 +120,8 @@ def call_role(name: str) -> str | None:
 def is_over_memory(name: str, others: Iterable[str]) -> bool:
     """Whether a mask argument masks the source, of an object that reads a source and a target."""
     plain = name.lower()
+    if re.match("self", plain) and any(re.match("masked_?self", other.lower()) for other in others):
+        return True
     if re.search(r"src|source|mem|enc|cross|key_padding", plain) and not re.search(
         r"tgt|trg|target|self", plain
     ):

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from contextlib import suppress
 from typing import Any
 
 from limelight.check.harness.argument_names import constructor_role
@@ -27,10 +28,11 @@ def value_of_role(role: str | None, kind: Kind, sizes: Sizes) -> Any:
         "pad": 0,
         "vocabulary": sizes.vocabulary,
         "longest": sizes.longest,
-        "patches": sizes.patches,
+        "patches": sizes.image[0] // sizes.patch if sizes.patches_per_side else sizes.patches,
         "channels": sizes.channels,
         "classes": sizes.classes,
         "temperature": math.sqrt(sizes.head_width),
+        "base": 10000.0,  # of rotary positions
         "index": 0,
         "rate": 10,
         "device": "cpu",
@@ -49,7 +51,10 @@ def value_of_call_argument(name: str, kind: Kind, sizes: Sizes) -> Any:
 
 
 class Settings:
-    """A configuration with a value for every name of a known role; records which names were read."""
+    """A configuration with a value for every name of a known role, as attribute and as item.
+
+    Other names are None. It records which names were read.
+    """
 
     def __init__(self, kind: Kind, sizes: Sizes, values: dict[str, Any]) -> None:
         self._kind, self._sizes, self._values = kind, sizes, values
@@ -58,22 +63,33 @@ class Settings:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        role = constructor_role(name)
         self._read[name] = None
-        if name in self._values:
-            return self._values[name]
-        if role == "image":
-            return self._sizes.image[0]
-        if role == "patch":
-            return self._sizes.patch
-        if role == "flag":
-            return True
-        if role == "width" and HIDDEN_NAME.fullmatch(name) and not name.startswith("hidden_size"):
-            role = "hidden"
-        value = value_of_role(role, self._kind, self._sizes)
-        if value is None:
-            raise AttributeError(name)
-        return value
+        return self._values[name] if name in self._values else setting(name, self._kind, self._sizes)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __contains__(self, name: str) -> bool:
+        return getattr(self, name) is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or the default if it is unknown."""
+        value = getattr(self, name)
+        return default if value is None else value
+
+
+def setting(name: str, kind: Kind, sizes: Sizes) -> Any:
+    """The value of a configuration by its name; None if the name is unknown."""
+    role = constructor_role(name)
+    if role == "image":
+        return sizes.image[0]
+    if role == "patch":
+        return sizes.patch
+    if role == "flag":
+        return True
+    if role == "width" and HIDDEN_NAME.fullmatch(name) and not name.startswith("hidden_size"):
+        role = "hidden"
+    return value_of_role(role, kind, sizes)
 
 
 class RecordingConfig:
@@ -88,15 +104,41 @@ class RecordingConfig:
             self._read[name] = None
         return getattr(self._config, name)
 
+    def __getitem__(self, name: str) -> Any:
+        self._read[name] = None
+        return self._config[name]
+
 
 def filled_config(cls: type, arguments: dict[str, Any], kind: Kind, sizes: Sizes) -> Any:
-    """An object of a configuration class of the file; if it is no dataclass, its attributes are set."""
+    """An object of a configuration class of the file; names that it does not have get values by their roles.
+
+    If it is no dataclass, its class attributes are replaced by our sizes.
+    """
     config = cls(**arguments)
-    if dataclasses.is_dataclass(cls):
-        return config
-    for name, default in vars(cls).items():
-        role = None if name.startswith("_") or callable(default) else constructor_role(name)
-        value = value_of_role(role, kind, sizes)
-        if value is not None and not isinstance(default, (bool, str)):
-            setattr(config, name, value)
+    if not dataclasses.is_dataclass(cls):
+        for name, default in vars(cls).items():
+            role = None if name.startswith("_") or callable(default) else constructor_role(name)
+            value = value_of_role(role, kind, sizes)
+            if value is not None and not isinstance(default, (bool, str)):
+                setattr(config, name, value)
+
+    def missing(_: Any, name: str) -> Any:
+        value = None if name.startswith("_") else setting(name, kind, sizes)
+        if value is None:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+        return value
+
+    with suppress(TypeError):  # a class with __slots__
+        object.__setattr__(config, "__class__", type(cls.__name__, (cls,), {"__getattr__": missing}))
     return config
+
+
+def filled_dict(values: dict[str, Any], kind: Kind, sizes: Sizes) -> dict[str, Any]:
+    """A dictionary of the file with our sizes."""
+    replaced = {}
+    for name, value in values.items():
+        ours = setting(name, kind, sizes) if type(value) in (int, float) else None
+        replaced[name] = (
+            value if ours is None or isinstance(value, float) != isinstance(ours, float) else ours
+        )
+    return replaced

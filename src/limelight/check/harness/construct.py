@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any
 
@@ -16,8 +17,11 @@ from limelight.check.harness.argument_values import (
     RecordingConfig,
     Settings,
     filled_config,
+    filled_dict,
     value_of_role,
 )
+from limelight.check.harness.composed import with_forward
+from limelight.check.harness.layers import annotation_of, class_of_kind, is_list, layer_class
 from limelight.check.harness.signature import Roles
 from limelight.check.harness.sizes import Sizes
 from limelight.check.kinds import KINDS, Kind, kind_of_name
@@ -25,17 +29,21 @@ from limelight.check.kinds import KINDS, Kind, kind_of_name
 MAXIMUM_TRIES = 120
 # The roles of configuration values that a promise may set.
 SETTABLE = ("dropout", "hidden", "depth", "expansion", "pad")
+NOT_INTEGERS = ("dropout", "expansion", "temperature", "rate", "base", "index")
 
 
 class CannotConstruct(Exception):
     """No arguments were found that the constructor accepts."""
 
 
+@dataclass
 class Constructor:
     """Constructs objects; other classes of the file, in `namespace`, may be needed as arguments."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self.namespace = namespace
+    namespace: dict[str, Any]
+    keep_defaults: bool = False  # only arguments without a default get values
+    fill_options: bool = False  # arguments with the default None get values, too
+    under_construction: list[type] = field(default_factory=list)  # the layers around this one
 
     def instances(
         self,
@@ -44,30 +52,51 @@ class Constructor:
         sizes: Sizes,
         seed: int = 1,
         given: dict[str, Any] | None = None,
-    ) -> Iterator[Any]:
-        """All objects that can be constructed, the most likely first; `given` arguments are fixed."""
+    ) -> Iterator[tuple[int, Any]]:
+        """All objects that can be constructed, each with the number of its arguments; the most likely first.
+
+        `given` arguments are fixed.
+        """
         error: Exception | None = None
         found = False
-        given = given or {}
-        named = {name: value for name, value in given.items() if name in inspect.signature(target).parameters}
-        for arguments in islice(self._arguments(target, kind, sizes, given), MAXIMUM_TRIES):
-            torch.default_generator.manual_seed(seed)
+        for number in range(MAXIMUM_TRIES):
             try:
-                instance = target(**(arguments | named))
+                instance = self.instance(target, kind, sizes, seed, given, number)
+            except StopIteration:
+                break
             except Exception as raised:  # the checked code may raise anything
                 error = error or raised
                 continue
             found = True
-            yield instance
+            yield number, instance
         if not found:
-            unknown = "no values are known for its arguments"
-            raise CannotConstruct((str(error) or type(error).__name__) if error else unknown)
+            raise CannotConstruct("no values are known for its arguments") from error
 
-    def _arguments(
+    def instance(
+        self,
+        target: Callable[..., Any],
+        kind: Kind,
+        sizes: Sizes,
+        seed: int = 1,
+        given: dict[str, Any] | None = None,
+        number: int = 0,
+    ) -> Any:
+        """The object with one of the possible sets of arguments; StopIteration if there are fewer."""
+        given = given or {}
+        named = {name: value for name, value in given.items() if name in inspect.signature(target).parameters}
+        arguments = next(islice(self.arguments(target, kind, sizes, given), number, None))
+        torch.default_generator.manual_seed(seed)
+        instance = target(**(arguments | named))
+        if isinstance(instance, nn.Module):
+            instance.__class__ = with_forward(type(instance))
+        return instance
+
+    def arguments(
         self, target: Callable[..., Any], kind: Kind, sizes: Sizes, given: dict[str, Any] | None = None
     ) -> Iterator[dict[str, Any]]:
+        """The possible sets of arguments, the most likely first."""
         parameters = list(inspect.signature(target).parameters.values())
-        roles = _roles(parameters, kind, is_recurrent=_is_recurrent(target))
+        roles = _roles(parameters, kind, self.namespace, is_recurrent=_is_recurrent(target))
         fixed: dict[str, Any] = {}
         alternatives: dict[str, list[Any]] = {}
         for parameter in parameters:
@@ -75,16 +104,18 @@ class Constructor:
                 fixed |= self._block_arguments(target, kind, sizes, set(roles))
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
-            if roles[parameter.name] == "config":
-                fixed[parameter.name] = self.config(parameter, kind, sizes, given or {})
-                continue
-            values = self._values(parameter, roles[parameter.name], kind, sizes)
+            if roles[parameter.name] == "config" and not isinstance(parameter.default, (int, float)):
+                values = self.configs(parameter, kind, sizes, given or {})
+            else:
+                values = self._values(parameter, roles[parameter.name], kind, sizes)
+            if roles[parameter.name] == "layers-part" and len(values) > 1:
+                values.sort(key=lambda value: isinstance(value, int) != _is_counted(target, parameter.name))
             if len(values) == 1:
                 fixed[parameter.name] = values[0]
             elif values:
                 alternatives[parameter.name] = values
         # Two arguments of unknown names rarely have the same value, except the widths of additive attention.
-        choices = list(product(*alternatives.values()))
+        choices = list(islice(product(*alternatives.values()), 10 * MAXIMUM_TRIES))
         if not kind.is_additive:
             choices.sort(key=lambda choice: len(set(map(str, choice))) < len(choice))
         for choice in choices:
@@ -92,22 +123,26 @@ class Constructor:
 
     def _values(self, parameter: inspect.Parameter, role: str | None, kind: Kind, sizes: Sizes) -> list[Any]:
         """The possible values of an argument; none if its default is used."""
-        has_default = parameter.default is not parameter.empty
-        is_size = isinstance(parameter.default, (int, float, tuple)) and not isinstance(
-            parameter.default, bool
-        )
-        if has_default and parameter.default is not None and not is_size:
+        default, annotation = parameter.default, annotation_of(parameter, self.namespace)
+        has_default = default is not parameter.empty
+        is_size = isinstance(default, (int, float, tuple)) and not isinstance(default, bool)
+        if has_default and default is not None and not is_size:
             return [True] if role == "batch_first" else []
         # An argument with the default None is an option, except widths that are derived from others.
-        if parameter.default is None and role not in ("hidden", "head_width"):
+        if default is None and role not in ("hidden", "head_width") and not self.fill_options:
+            return []
+        if has_default and self.keep_defaults:
             return []
         if role is not None and role.endswith("-part"):
-            part = self._part(role, kind, sizes)
-            if part is not None:
-                return [part]
-            return [] if has_default else [sizes.width]
+            return self._layers(parameter, role, kind, sizes)
         if role in ("image", "patch"):
             return _image_values(parameter, role, sizes)
+        if role not in NOT_INTEGERS and (isinstance(default, float) or annotation is float):
+            return [] if isinstance(default, float) and default >= 1 else [sizes.dropout]
+        if annotation is bool and not has_default:
+            return [False, True]
+        if role == "longest" and kind.reads_images:
+            return [sizes.patches + 1, sizes.patches]
         known = value_of_role(role, kind, sizes)
         if known is not None:
             return [known]
@@ -121,75 +156,103 @@ class Constructor:
             return [sizes.channels, sizes.patch, sizes.width, sizes.image[0]]
         return [sizes.width, sizes.heads, sizes.hidden, 0.0, sizes.longest]
 
-    def config(self, parameter: inspect.Parameter, kind: Kind, sizes: Sizes, given: dict[str, Any]) -> Any:
-        """A configuration object: of a class in the file, or one that has a value for each known name."""
+    def configs(
+        self, parameter: inspect.Parameter, kind: Kind, sizes: Sizes, given: dict[str, Any]
+    ) -> list[Any]:
+        """Configuration objects: of a class in the file, a dictionary of it, or one that knows many names."""
         annotated = parameter.annotation if isinstance(parameter.annotation, type) else None
         classes = [annotated] if annotated in self.namespace.values() else []
         classes += [
             thing
             for name, thing in self.namespace.items()
-            if isinstance(thing, type) and re.search(r"config|args|params", name, re.IGNORECASE)
+            if isinstance(thing, type) and re.search(r"config|args|params|cfg|opt", name, re.IGNORECASE)
         ]
+        found: list[Any] = []
         for cls in classes:
             assert isinstance(cls, type)
+            if issubclass(cls, nn.Module):
+                continue
             try:
-                config = filled_config(cls, next(self._arguments(cls, kind, sizes)), kind, sizes)
+                arguments = {} if self.keep_defaults else next(self.arguments(cls, kind, sizes))
+                config = filled_config(cls, arguments, kind, sizes)
             except Exception:  # a class that is no configuration of sizes
                 continue
             for name, value in given.items():
                 object.__setattr__(config, name, value)
-            return config
-        return Settings(kind, sizes, given)
+            found.append(config)
+        dictionaries = [
+            value
+            for name, value in self.namespace.items()
+            if isinstance(value, dict) and re.search(r"config|args|params|cfg", name, re.IGNORECASE)
+        ]
+        found += [filled_dict(values, kind, sizes) | given for values in dictionaries]
+        return [*found, Settings(kind, sizes, given)]
 
     def _block_arguments(
         self, target: Callable[..., Any], kind: Kind, sizes: Sizes, taken: set[str]
     ) -> dict[str, Any]:
         """The `**block_args` of a stack are the arguments of its blocks."""
-        block = self._class_of_kind(kind.block) if kind.block else None
+        block = class_of_kind(kind.block, self.namespace) if kind.block else None
         if kind.block is None or block is None or block is target:
             return {}
-        arguments = next(self._arguments(block, KINDS[kind.block], sizes))
-        return {name: value for name, value in arguments.items() if name not in taken}
+        parameters = inspect.signature(block).parameters
+        arguments = next(self.arguments(block, KINDS[kind.block], sizes))
+        required = [name for name in arguments if parameters[name].default is parameters[name].empty]
+        index = [name for name in required if constructor_role(name) == "index"]
+        return {name: value for name, value in arguments.items() if name not in {*taken, *index}}
 
-    def _class_of_kind(self, kind_name: str) -> type | None:
-        for name, thing in self.namespace.items():
-            if isinstance(thing, type) and issubclass(thing, nn.Module):
-                kind = kind_of_name(name, is_class=True)
-                if kind is not None and kind.name == kind_name:
-                    return thing
-        return None
+    def _layers(self, parameter: inspect.Parameter, role: str, kind: Kind, sizes: Sizes) -> list[Any]:
+        """The possible values of an argument that is a layer, or a list of layers."""
+        has_default = parameter.default is not parameter.empty
+        cls = layer_class(parameter, role, kind, self.namespace)
+        if role == "embedding-part" and cls is None:
+            return [nn.Embedding(sizes.vocabulary, sizes.width)]
+        if role == "generator-part" and cls is None:
+            return [nn.Linear(sizes.width, sizes.vocabulary)]
+        count = sizes.depth if role == "layers-part" or is_list(parameter.annotation) else 1
+        layers = [self._layer(cls, sizes, seed) for seed in range(count)] if cls is not None else []
+        if not layers or layers[0] is None:
+            known = value_of_role(constructor_role(parameter.name), kind, sizes)
+            return [] if has_default else [known if known is not None else sizes.width]
+        if role != "layers-part" and not is_list(parameter.annotation):
+            return layers
+        annotated = parameter.annotation is not parameter.empty
+        return [nn.ModuleList(layers)] if annotated else [sizes.depth, nn.ModuleList(layers)]
 
-    def _part(self, role: str, kind: Kind, sizes: Sizes) -> Any:
-        """A layer that is an argument of another layer."""
-        if role == "embedding-part":
-            return nn.Embedding(sizes.vocabulary, sizes.width)
-        if role == "generator-part":
-            return nn.Linear(sizes.width, sizes.vocabulary)
-        part_kind = {
-            "attention-part": "multi-head-attention",
-            "cross-part": "multi-head-attention",
-            "feed-forward-part": "feed-forward",
-            "layer-part": kind.block or "encoder-block",
-            "decoder-layer-part": "decoder-block",
-            "encoder-part": "encoder",
-            "decoder-part": "decoder",
-        }[role]
-        cls = self._class_of_kind(part_kind)
-        if cls is None:
+    def _layer(self, cls: type, sizes: Sizes, seed: int) -> Any:
+        if cls in self.under_construction:
             return None
+        kind = kind_of_name(cls.__name__, is_class=True) or KINDS["encoder-block"]
+        self.under_construction.append(cls)
         try:
-            return next(self.instances(cls, KINDS[part_kind], sizes.replace(dropout=0.0), seed=len(role)))
+            _, layer = next(self.instances(cls, kind, sizes.replace(dropout=0.0), seed=10 + seed))
         except (CannotConstruct, StopIteration):
             return None
+        finally:
+            self.under_construction.pop()
+        return layer
+
+
+def _is_counted(target: Callable[..., Any], name: str) -> bool:
+    """Whether an argument such as `layers` is a number, not a list: `for _ in range(layers)`."""
+    try:
+        return bool(re.search(rf"range\(\s*(self\.)?{name}\b", inspect.getsource(target)))
+    except (OSError, TypeError):
+        return True
 
 
 def _image_values(parameter: inspect.Parameter, role: str, sizes: Sizes) -> list[Any]:
+    if role == "image" and isinstance(parameter.default, tuple) and len(parameter.default) == 3:
+        return [(sizes.channels, *sizes.image)]
     if role == "image" and sizes.image[0] != sizes.image[1]:
         return [sizes.image]
     side = sizes.image[0] if role == "image" else sizes.patch
     if isinstance(parameter.default, int):
         return [side]
-    return [(side, side)] if isinstance(parameter.default, tuple) else [side, (side, side)]
+    if isinstance(parameter.default, tuple):
+        return [(side, side)]
+    shapes = [(sizes.channels, side, side)] if role == "image" else []
+    return [side, (side, side), *shapes]
 
 
 def _is_recurrent(target: Callable[..., Any]) -> bool:
@@ -205,17 +268,22 @@ def _is_recurrent(target: Callable[..., Any]) -> bool:
     )
 
 
-def _roles(parameters: list[inspect.Parameter], kind: Kind, *, is_recurrent: bool) -> Roles:
+def _roles(
+    parameters: list[inspect.Parameter], kind: Kind, namespace: dict[str, Any], *, is_recurrent: bool
+) -> Roles:
     """The role of each argument of a constructor; beside a width, `hidden_dim` is the hidden width."""
     named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     names = [p.name for p in named]
-    # An argument whose default is a number is no layer.
-    roles = {
-        p.name: constructor_role(
-            p.name, may_be_layer=kind.takes_layers and not isinstance(p.default, int | float)
-        )
-        for p in named
-    }
+    roles: Roles = {}
+    for p in named:
+        annotation = annotation_of(p, namespace)
+        is_number = isinstance(p.default, int | float) or annotation in (int, float, bool)
+        is_layer = is_list(annotation) or _is_layer(annotation)
+        may_be_layer = (kind.takes_layers or is_layer) and not is_number
+        role = constructor_role(p.name, may_be_layer=may_be_layer)
+        if is_layer and (role is None or not role.endswith("-part")):
+            role = "layers-part" if is_list(annotation) else "layer-part"
+        roles[p.name] = role
     if kind.reads_images and roles.get("p") == "dropout" and "patch" not in roles.values():
         roles["p"] = "patch"
     if kind.has_feed_forward and not is_recurrent and "hidden" not in roles.values():
@@ -226,6 +294,10 @@ def _roles(parameters: list[inspect.Parameter], kind: Kind, *, is_recurrent: boo
     return roles
 
 
+def _is_layer(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, nn.Module)
+
+
 def constructor_roles(
     target: Callable[..., Any], kind: Kind, namespace: dict[str, Any], sizes: Sizes
 ) -> Roles:
@@ -234,7 +306,7 @@ def constructor_roles(
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         return {}
-    roles = _roles(parameters, kind, is_recurrent=_is_recurrent(target))
+    roles = _roles(parameters, kind, namespace, is_recurrent=_is_recurrent(target))
     for parameter in parameters:
         if roles.get(parameter.name) == "config":
             roles |= _config_roles(target, parameter, kind, Constructor(namespace), sizes)
@@ -249,7 +321,7 @@ def _config_roles(
     sizes: Sizes,
 ) -> Roles:
     """The values that a constructor reads from its configuration, with their roles."""
-    config = constructor.config(parameter, kind, sizes, {})
+    config = constructor.configs(parameter, kind, sizes, {})[0]
     recording = Settings(kind, sizes, {}) if isinstance(config, Settings) else RecordingConfig(config)
     with suppress(Exception):  # the names that were read before the error count
         target(recording)

@@ -7,10 +7,15 @@ from typing import Any
 from torch import Tensor
 
 from limelight.check.harness.mask_formats import MaskFormat
+from limelight.check.report import Finding
 
 
 class CannotCall(Exception):
-    """No way of calling the object was found."""
+    """No way of calling the object was found; `crash` shows an error of the checked code itself."""
+
+    def __init__(self, reason: str, crash: Finding | None = None) -> None:
+        super().__init__(reason)
+        self.crash = crash
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Result:
     out: Tensor  # (B, T, ...), or the output for an image
     weights: Tensor | None = None  # attention weights, if they are returned
     state: Any = None  # the state or cache, if one is returned
+    shifted: bool = False  # the model drops the last token of the target itself
     pooled: bool = False  # one output for the whole sequence, repeated for every position
 
 
@@ -71,3 +77,5 @@ class Form:
     time_first: bool = False  # (T, B, D) instead of (B, T, D)
     source: str = "vectors"  # or "tokens"
     first_state: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"
+    batched: bool = True  # or one sequence at a time: (T, D)
+    positions: str = "ids"  # an argument for positions: their numbers, or "vectors" that are added

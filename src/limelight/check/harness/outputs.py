@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from limelight.check.harness.inputs import CannotCall, Case, Form, Result
@@ -16,6 +17,7 @@ def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
     if form.inputs in ("images", "size"):
         return Result(tensors[0], None, state)
     out = _output(tensors, case)
+    out, shifted = _with_positions(out, case, kind)
     weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
     if form.heads_axis and kind.reads_scores:
         out = out[:, 0]
@@ -30,7 +32,22 @@ def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
         return Result(pooled_B1L.expand(-1, case.x.shape[1], -1), weights, state, pooled=True)
     if out.dim() == 2 and case.x.dim() == 3 and len(out) == len(case.x):
         out = out.unsqueeze(1)
-    return Result(out, weights, state)
+    return Result(out, weights, state, shifted)
+
+
+def _with_positions(out: Tensor, case: Case, kind: Kind) -> tuple[Tensor, bool]:
+    """(B·T, V) -> (B, T, V), as models return it for their loss; whether the last position is missing."""
+    batch, length = case.x.shape[:2]
+    if out.dim() == 4 and len(out) == 1 and case.x.dim() == 3:
+        out = out[0]  # the output of one layer of several
+    if length < 2:
+        return out, False
+    is_flat = out.dim() == 2 and len(out) in (batch * length, batch * (length - 1)) and len(out) != batch
+    if kind.reads_tokens and is_flat:
+        out = out.unflatten(0, (batch, -1))
+    if kind.reads_tokens and case.source is not None and out.dim() == 3 and out.shape[1] == length - 1:
+        return torch.nn.functional.pad(out, (0, 0, 0, 1)), True
+    return out, False
 
 
 def _output(tensors: list[Tensor], case: Case) -> Tensor:

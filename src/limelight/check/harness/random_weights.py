@@ -16,5 +16,9 @@ def randomise(model: nn.Module, seed: int) -> None:
             if parameter.dim() >= 2:
                 scale = 1.0 if "emb" in name.lower() else parameter[0].numel() ** -0.5
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * scale * 1.2)
-            elif id(parameter) not in norms and "norm" not in name.lower() and not parameter.any():
+            elif bool(parameter.isnan().any()) and id(parameter) in norms:  # its memory was not initialised
+                parameter.fill_(0.0 if "bias" in name else 1.0)
+            elif bool(parameter.isnan().any()) or (
+                id(parameter) not in norms and "norm" not in name.lower() and not parameter.any()
+            ):
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import torch
@@ -20,9 +21,13 @@ FIRST_STATE = "first state"  # the first hidden state of a recurrent decoder
 SEQUENCES = ("query", "key", "value", "memory", "source", "target", "x")
 
 
-def forms(kind: Kind, *, has_source: bool, is_recurrent: bool) -> Iterator[Form]:
+def forms(kind: Kind, *, has_source: bool, is_recurrent: bool, has_positions: bool) -> Iterator[Form]:
     """The possible shapes of its tensors, the most likely first."""
-    if kind.reads_images:
+    if has_positions:
+        usual = list(forms(kind, has_source=has_source, is_recurrent=is_recurrent, has_positions=False))
+        for positions, form in product(("ids", "vectors"), usual):
+            yield replace(form, positions=positions)
+    elif kind.reads_images:
         yield Form("images")
     elif kind.reads_size:
         yield Form("size")
@@ -32,6 +37,8 @@ def forms(kind: Kind, *, has_source: bool, is_recurrent: bool) -> Iterator[Form]
         for query, time_first in product(("B1D", "BD", "1BD"), (False, True)):
             yield Form(query=query, time_first=time_first, narrow_values=False)
         yield Form(time_first=True)
+        for narrow in (True, False):
+            yield Form(batched=False, narrow_values=narrow)
     elif kind.is_additive:
         for query, time_first in product(("BTD", "B1D", "BD", "1BD"), (False, True)):
             yield Form(query=query, time_first=time_first)
@@ -44,8 +51,12 @@ def forms(kind: Kind, *, has_source: bool, is_recurrent: bool) -> Iterator[Form]
             yield Form(inputs, source=source, first_state=first_state)
         if kind.reads_tokens:
             yield Form("tokens", source="tokens", time_first=True)
+        elif kind.is_decoder:
+            yield Form(time_first=True)
     else:
         yield Form()
+        yield Form(time_first=True)
+        yield Form(batched=False)
 
 
 def call_roles(parameters: list[inspect.Parameter], kind: Kind) -> Roles:
@@ -53,6 +64,10 @@ def call_roles(parameters: list[inspect.Parameter], kind: Kind) -> Roles:
     names = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     required = {p.name for p in parameters if p.default is p.empty}
     roles: Roles = {name: call_role(name) for name in names}
+    numbers = [p.name for p in parameters if isinstance(p.default, (int, float, str))]
+    roles |= {
+        name: None for name in numbers if roles.get(name) in (*SEQUENCES, "positions", "lengths", "mask")
+    }
     if "kv" in roles and "kv" not in required and not kind.is_attention:
         roles["kv"] = "state"  # the keys and values of earlier positions
     if kind.is_encoder:
@@ -90,7 +105,9 @@ def _find_target_and_source(roles: Roles, required: set[str], kind: Kind) -> Non
         roles["y"] = "x"  # beside a memory, y is the target
     _rename(roles, ("memory", "key", "value"), "source")
     if kind.is_decoder and {"x", "target"} & set(roles.values()):
-        _rename(roles, ("query",), FIRST_STATE)
+        states = {name for name in roles if not name.lower().startswith("q")}
+        _rename(roles, ("query",), FIRST_STATE, among=states)
+        _rename(roles, ("query",), "source")
     if not kind.reads_tokens:
         return
     targets = [name for name, role in roles.items() if role == "target" and name in required]
@@ -102,6 +119,8 @@ def _find_target_and_source(roles: Roles, required: set[str], kind: Kind) -> Non
 
 def _find_query_and_memory(roles: Roles, required: set[str]) -> None:
     """The arguments of an attention. If it is called step by step, the state of a decoder is the query."""
+    if "x" in roles and roles.get("hidden") == "query":
+        roles["hidden"] = "mask"  # the keys that are hidden
     queries = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
     roles |= dict.fromkeys(queries, "query")
     _rename(roles, ("source",), "memory")
@@ -146,7 +165,7 @@ def mask_arguments(kind: Kind, roles: Roles, required: set[str], *, has_source: 
 
 def _join_duplicates(masks: list[MaskArgument]) -> None:
     """A padding mask of the source may be given twice, for the encoder and for the decoder: join the two."""
-    same = [mask for mask in masks if mask.over_memory and "pad" in mask.name]
+    same = [mask for mask in masks if mask.over_memory and re.search("pad|attn|cross", mask.name)]
     for mask in same[1:]:
         same[0].duplicates.append(mask.name)
         masks.remove(mask)

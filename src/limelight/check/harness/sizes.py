@@ -13,15 +13,22 @@ class Sizes:
     width: int = 12
     heads: int = 2
     hidden: int = 20
-    values: int = 5  # width of the values of an attention without projections; its keys have `head_width`
+    values: int = 8  # width of the values of an attention without projections; its keys have `head_width`
     depth: int = 2
     vocabulary: int = 11
     classes: int = 7
     longest: int = 16  # the maximum length that constructors get
     channels: int = 3
-    image: tuple[int, int] = (8, 8)
-    patch: int = 4
+    image: tuple[int, int] = (9, 9)
+    patch: int = 3
     dropout: float = 0.0
+    patches_per_side: bool = False  # whether an argument `n_patches` is the number of patches in a row
+    source_width: int = 0  # the width of the source, if it is not that of the target
+
+    @property
+    def memory(self) -> int:
+        """The width of the source or memory."""
+        return self.source_width or self.width
 
     @property
     def head_width(self) -> int:

@@ -3,17 +3,19 @@
 import copy
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from limelight.check.harness.argument_values import value_of_call_argument
+from limelight.check.harness.composed import with_forward
 from limelight.check.harness.construct import Constructor, constructor_roles
+from limelight.check.harness.crash import Attempt
+from limelight.check.harness.dropout_off import dropout_off
 from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result
 from limelight.check.harness.mask_formats import MaskFormat
 from limelight.check.harness.outputs import read_result
@@ -39,8 +41,13 @@ class Subject:
     masks: list[MaskArgument] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     construction: int = 0  # which of the possible sets of constructor arguments is used
+    built_with: Sizes = SIZES  # the sizes that the constructor gets; the module may have other ones
+    keep_defaults: bool = False  # the constructor only gets arguments that have no default
+    fill_options: bool = False  # the constructor gets values for arguments with the default None, too
     constructor_arguments: dict[str, Any] = field(default_factory=dict)  # given to every new object
     call_arguments: dict[str, Any] = field(default_factory=dict)  # given to every call
+    targets: str | None = None  # an argument that gets the tokens again, as the targets of the loss
+    crash: Attempt | None = None  # a call that should work and does not
     # The masks of the last call, each with a copy from before the call.
     given_masks: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
@@ -57,16 +64,22 @@ class Subject:
 
     @property
     def returns_table(self) -> bool:
-        """Whether it is a function that returns a table of positions, not a layer that adds one."""
-        return not self.is_module and self.form.inputs == "size"
+        """Whether it returns a table of positions, and is no layer that adds one."""
+        return self.form.inputs == "size" and (not self.is_module or self.kind.is_positional)
+
+    @property
+    def constructor(self) -> Constructor:
+        """Constructs it with the classes of its file."""
+        return Constructor(self.namespace, self.keep_defaults, self.fill_options)
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
         """The parameters of a call."""
         called = self.target
         if self.is_constructed and not isinstance(called, type):
-            called = next(Constructor(self.namespace).instances(called, self.kind, self.sizes))
+            _, called = next(self.constructor.instances(called, self.kind, self.built_with))
         if isinstance(called, type):
+            called = with_forward(called)
             called = called.forward if hasattr(called, "forward") else called.__call__
             return list(inspect.signature(called).parameters.values())[1:]
         if isinstance(called, nn.Module):
@@ -122,14 +135,14 @@ class Subject:
             if not isinstance(self.target, nn.Module):
                 return self.target
             return copy.deepcopy(self.target).train(training)
-        instances = Constructor(self.namespace).instances(
+        model = self.constructor.instance(
             self.target,
             self.kind,
-            self.sizes.replace(**sizes),
+            self.built_with.replace(**sizes),
             seed,
             self.constructor_arguments | (given or {}),
+            self.construction,
         )
-        model = next(islice(instances, self.construction, None))
         if isinstance(model, nn.Module):
             model.eval()
             with torch.no_grad():
@@ -153,7 +166,8 @@ class Subject:
         x = _sequence(form.inputs, sizes, queries, width)
         if not self.has_source:
             return Case(x)
-        source = _sequence(form.source, sizes, sizes.keys, width)
+        of_source = width if self.kind.is_bare else sizes.memory
+        source = _sequence(form.source, sizes, sizes.keys, of_source)
         if self.kind.is_bare:
             values = torch.randn(sizes.batch, sizes.keys, sizes.values if form.narrow_values else width)
             return Case(x, source, values)
@@ -170,9 +184,15 @@ class Subject:
         state: Any = None,
         return_state: bool = False,
         copied: bool = True,
+        dropout: bool = False,
     ) -> Result:
-        """The output for `case` under these masks; with `return_state`, the state is requested, too."""
+        """The output for `case` under these masks; with `return_state`, the state is requested, too.
+
+        Without `dropout`, dropout is off, and random draws are the same in every call.
+        """
         masks = masks or {}
+        if not self.form.batched:
+            return self._one_by_one(model, case, masks, dropout=dropout)
         shaped = self._shaped(case.map(torch.clone) if copied else case)
         arguments: dict[str, Any] = {}
         mask_arguments = {
@@ -187,6 +207,8 @@ class Subject:
                 continue
             if name in mask_arguments:
                 arguments[name] = self._mask(parameter, mask_arguments[name], case, masks)
+            elif name == self.targets and name not in self.call_arguments:
+                arguments[name] = shaped.x.contiguous()
             elif name in self.call_arguments:
                 arguments[name] = self.call_arguments[name]
             elif return_state and self.roles[name] == "return_state":
@@ -202,21 +224,38 @@ class Subject:
             for p in self.parameters
             if p.kind == p.POSITIONAL_ONLY and p.name in arguments
         ]
-        return read_result(model(*positional, **arguments), case, self.form, self.kind)
+        with nullcontext() if dropout else dropout_off():
+            returned = model(*positional, **arguments)
+        return read_result(returned, case, self.form, self.kind)
 
-    def trace(self, model: Any, case: Case, masks: Masks | None = None) -> tuple[Result, list[Step]]:
+    def _one_by_one(self, model: Any, case: Case, masks: Masks, *, dropout: bool) -> Result:
+        """The output of code that takes one sequence at a time: (T, D) instead of (B, T, D)."""
+        batched, self.form = self.form, replace(self.form, batched=True)
+        results = []
+        try:
+            for b in range(len(case.x)):
+                single = case.map(lambda t, b=b: t[b])  # type: ignore[misc]
+                allowed = {name: mask[b : b + 1] for name, mask in masks.items()}
+                results.append(self.call(model, single, allowed, dropout=dropout))
+        finally:
+            self.form = batched
+        return Result(torch.stack([one.out for one in results]))
+
+    def trace(
+        self, model: Any, case: Case, masks: Masks | None = None, *, dropout: bool = False
+    ) -> tuple[Result, list[Step]]:
         """The output of a call, and the torch operations inside it."""
-        result, steps = trace(lambda: self.call(model, case, masks))
+        result, steps = trace(lambda: self.call(model, case, masks, dropout=dropout))
         return result, steps
 
     @contextmanager
     def with_arguments(self, **arguments: Any) -> Iterator[None]:
         """Inside this context, all calls get these arguments."""
-        self.call_arguments = arguments
+        before, self.call_arguments = self.call_arguments, self.call_arguments | arguments
         try:
             yield
         finally:
-            self.call_arguments = {}
+            self.call_arguments = before
 
     def _mask(self, parameter: inspect.Parameter, mask: MaskArgument, case: Case, masks: Masks) -> Any:
         """The value of a mask argument; its default if no mask is given and none is required."""
@@ -249,6 +288,8 @@ class Subject:
             return torch.full((*layers, len(shaped.x), self.sizes.width), 0.3).to(source)
         if role == "state" and self.kind.is_decoder and is_required:
             return state if state is not None else self._first_state(model, source, masks.get(parameter.name))
+        if role == "positions" and is_required:
+            return self._positions(parameter.name, shaped)
         if role == "weights" and parameter.default in (False, True):
             return True
         if role == "average" and parameter.default in (False, True):
@@ -258,6 +299,15 @@ class Subject:
         if is_required:
             return value_of_call_argument(parameter.name, self.kind, self.sizes)
         return _USE_DEFAULT
+
+    def _positions(self, name: str, shaped: Case) -> Tensor:
+        """The positions of the target or of the source, by the beginning of the name: numbers or vectors."""
+        of_source = [n for n, role in self.roles.items() if role == "source" and n[:3] == name[:3]]
+        tokens = shaped.source if of_source and shaped.source is not None else shaped.x
+        if self.form.positions == "ids":
+            return torch.arange(tokens.shape[1]).expand(tokens.shape[:2]).to(tokens.device)
+        vectors = torch.sin(torch.arange(tokens.shape[1] * self.sizes.width) * 1.7)
+        return vectors.view(1, -1, self.sizes.width).repeat(len(tokens), 1, 1).to(tokens.device)
 
     def _first_state(self, model: Any, source: Tensor, allowed: Tensor | None) -> Any:
         """The state of d2l's decoders: the encoder output, its lengths, and the past inputs of each block."""

@@ -27,6 +27,6 @@ def is_passed_through(out: Tensor, x: Tensor) -> bool:
 
 
 def is_normalised(out: Tensor) -> bool:
-    """Whether each position has a standard deviation of 1."""
-    spread = out.std(-1, correction=0)
-    return bool(torch.allclose(spread, torch.ones_like(spread), atol=0.05))
+    """Whether each position has a standard deviation of 1 (LayerNorm), or a mean square of 1 (RMSNorm)."""
+    sizes = out.std(-1, correction=0), out.square().mean(-1).sqrt()
+    return any(bool(torch.allclose(size, torch.ones_like(size), atol=0.05)) for size in sizes)

@@ -8,6 +8,7 @@ from torch import Tensor
 from limelight.check.harness.mask_formats import causal_pattern
 from limelight.check.harness.subject import Masks, Subject
 from limelight.check.instruments.influence import influence
+from limelight.check.instruments.op_trace import Attention, attentions
 
 CAUSAL_NAME = re.compile(r"causal|masked|gpt|decod|autoregress|language", re.IGNORECASE)
 CAUSAL_CODE = re.compile(
@@ -16,21 +17,33 @@ CAUSAL_CODE = re.compile(
 )
 
 
-def self_influence(subject: Subject, *, training: bool = False) -> Tensor:
+def self_influence(subject: Subject, *, training: bool = False, masks: Masks | None = None) -> Tensor:
     """-> (B, T, T): which positions influence which outputs, with a causal mask if a decoder takes one"""
     model = subject.model(training=training)
-    return influence(subject, model, subject.case(), causal_masks(subject), of_itself=subject.has_source)
+    masks = causal_masks(subject) if masks is None else masks
+    return influence(subject, model, subject.case(), masks, of_itself=subject.has_source)
 
 
 def causal_masks(subject: Subject) -> Masks:
-    """The causal mask for each argument of a decoder that can express one."""
+    """The causal mask for each argument of a decoder with a source that can express one."""
+    return masks_of_caller(subject) if subject.kind.may_have_memory and subject.has_source else {}
+
+
+def masks_of_caller(subject: Subject) -> Masks:
+    """The causal mask for each argument that can express one."""
     case = subject.case()
     length = case.x.shape[1]
     allowed = causal_pattern(len(case.x), length, length)
-    if not subject.kind.may_have_memory or not subject.has_source:
-        return {}
     masks = [mask for mask in subject.masks if not mask.over_memory]
     return {mask.name: allowed for mask in masks if mask.format and mask.format.can_express(allowed)}
+
+
+def self_attentions(subject: Subject, *, training: bool = False) -> list[Attention]:
+    """The attentions of a sequence to itself, with a causal mask if a decoder takes one."""
+    case = subject.case()
+    _, steps = subject.trace(subject.model(training=training), case, causal_masks(subject))
+    length = case.x.shape[1]
+    return [one for one in attentions(steps) if one.weights.shape[1:] == (length, length)]
 
 
 def is_causal(subject: Subject, *, training: bool = False) -> bool:

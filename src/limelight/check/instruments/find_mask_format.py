@@ -39,6 +39,9 @@ class _Trial:
 def find_mask_formats(subject: Subject) -> None:
     """Set the format of each mask argument, and whether the mask has an effect."""
     model, case = subject.model(), subject.case()
+    # An argument such as cache_len=0 is a number, no mask.
+    are_numbers = {p.name for p in subject.parameters if type(p.default) is int}
+    subject.masks = [mask for mask in subject.masks if mask.name not in are_numbers]
     for mask in subject.masks:
         if mask.role == "state":
             pattern = pattern_for(subject, mask, case)

@@ -14,7 +14,8 @@ from limelight.check.instruments.mask_influence import (
     pattern_for,
     testable_pairs,
 )
-from limelight.check.instruments.op_trace import attentions
+from limelight.check.instruments.op_trace import Attention, Step, attentions
+from limelight.check.places import Place
 
 SMALL = 1e-3  # a smaller weight counts as zero
 NO_MASK = "it takes no mask"
@@ -32,6 +33,27 @@ class MaskBehaviour:
     testable: Tensor  # (B, T, S), the pairs that show whether the mask works
     right_for_equal_lengths: bool
     weights: Tensor | None  # (B, H, T, S) under the mask
+    attention: Attention | None  # the first attention under the mask
+
+    @property
+    def step(self) -> Step | None:
+        """The operation that masks the scores, or else their softmax."""
+        return None if self.attention is None else self.attention.masking or self.attention.softmax
+
+    @property
+    def place(self) -> Place | None:
+        """The line of the checked code that masks the scores."""
+        return self.step.place if self.step else None
+
+    @property
+    def is_lost_mask(self) -> bool:
+        """Whether a mask is applied to the scores; if it has no effect, its result is not used."""
+        return self.step is not None and self.step.name.rstrip("_") in ("masked_fill", "where")
+
+    @property
+    def call_place(self) -> Place | None:
+        """The line of the checked object itself through which the scores are masked."""
+        return self.step.call_place if self.step else None
 
     @property
     def is_right(self) -> bool:
@@ -124,23 +146,29 @@ def _measure(subject: Subject, mask: MaskArgument) -> MaskBehaviour:
     equal = pattern_for(subject, mask, case, length=max(1, allowed.shape[-1] - 1))
     found_equal = influence_under(subject, model, case, mask, equal)
     right = bool((found_equal == (equal & unmasked))[testable_pairs(subject, mask, case, equal)].all())
-    weights = weights_under(subject, model, case, mask, allowed)
-    return MaskBehaviour(mask, allowed, found, unmasked, testable, right, weights)
+    weights, attention = weights_under(subject, model, case, mask, allowed)
+    return MaskBehaviour(mask, allowed, found, unmasked, testable, right, weights, attention)
 
 
 def weights_under(
     subject: Subject, model: object, case: Case, mask: MaskArgument, allowed: Tensor
-) -> Tensor | None:
-    """-> (B, H, T, S): the attention weights under a mask, or None if they were not found"""
+) -> tuple[Tensor | None, Attention | None]:
+    """-> (B, H, T, S): the attention weights under a mask, or None if they were not found; their attention"""
+    result, steps = subject.trace(model, case, {mask.name: allowed})
+    found = attentions(steps)
     if subject.kind.reads_scores:
-        return subject.call(model, case, {mask.name: allowed}).out.unsqueeze(1)
-    _, steps = subject.trace(model, case, {mask.name: allowed})
-    fitting = [one for one in attentions(steps) if one.weights.shape[1:] == allowed.shape[1:]]
+        return result.out.unsqueeze(1), found[0] if found else None
+    fitting = [one for one in found if one.weights.shape[1:] == allowed.shape[1:]]
     fitting = [one for one in fitting if len(one.weights) % len(case.x) == 0]
     if not fitting:
-        return None
-    # The axis of the heads may be before or after that of the batch.
-    rows = fitting[0].weights
-    one, other = rows.unflatten(0, (len(case.x), -1)), rows.unflatten(0, (-1, len(case.x))).transpose(0, 1)
+        return None, found[0] if found else None
+    # If source and target have one length, self-attention and cross-attention fit, and one is masked.
+    is_unclear = subject.kind.may_have_memory and case.source is not None and case.keys == case.x.shape[1]
     hidden = ~allowed.unsqueeze(1)
-    return min(one, other, key=lambda weights: float((weights * hidden).sum()))
+    choices = []
+    for attention in fitting if is_unclear else fitting[:1]:
+        rows = attention.weights
+        # The axis of the heads may be before or after that of the batch.
+        choices.append((rows.unflatten(0, (len(case.x), -1)), attention))
+        choices.append((rows.unflatten(0, (-1, len(case.x))).transpose(0, 1), attention))
+    return min(choices, key=lambda choice: float((choice[0] * hidden).sum()))

@@ -6,6 +6,7 @@ sorted values stay the same.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +15,28 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from limelight.check.places import Place, places_of
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Step:
-    """One operation: its name, its inputs, and the first tensor of its output."""
+    """One operation: its name, its inputs, the first tensor of its output, and the lines that execute it."""
 
     name: str
     inputs: tuple[Any, ...]
     options: dict[str, Any]
     output: Tensor
+    places: tuple[Place, ...] = ()  # the innermost first
+
+    @property
+    def place(self) -> Place | None:
+        """The innermost line of the checked code."""
+        return self.places[0] if self.places else None
+
+    @property
+    def call_place(self) -> Place | None:
+        """The line in the checked object itself, which may call other objects."""
+        return self.places[-1] if self.places else None
 
 
 class Trace(TorchDispatchMode):
@@ -31,6 +45,7 @@ class Trace(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.steps: list[Step] = []
+        self.failed: Step | None = None  # the operation that raised an exception
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -38,11 +53,16 @@ class Trace(TorchDispatchMode):
         options = kwargs or {}
         name = func.overloadpacket.__name__
         before = tuple(_copied(value) for value in args)
-        result = func(*args, **options)
+        try:
+            result = func(*args, **options)
+        except Exception:
+            self.failed = Step(name, before, {}, torch.empty(0), places_of(sys._getframe(1)))
+            raise
         first = result[0] if isinstance(result, (tuple, list)) and result else result
         if isinstance(first, Tensor):
             copied = {key: _copied(value) for key, value in options.items()}
-            self.steps.append(Step(name, before, copied, _copied(first)))
+            places = places_of(sys._getframe(1))
+            self.steps.append(Step(name, before, copied, _copied(first), places))
         return result
 
 
@@ -71,10 +91,15 @@ class Attention:
     scale: float | None  # the factor of q·k; None if it was not found
     width: int | None  # the width of one head
     output: Tensor | None  # weights times values; None if it was not found
+    softmax: Step
+    scaling: Step | None = None  # the operation that scales the scores, or else their product
+    masking: Step | None = None  # the operation that masks the scores
 
 
 PRODUCTS = ("bmm", "mm", "baddbmm", "addmm", "matmul", "dot", "mv")
 FUSED = "_scaled_dot_product"
+SCALINGS = ("mul", "div")
+MASKINGS = ("masked_fill", "where", "add", "sub", "index_put", "masked_scatter", "copy")
 
 
 def attentions(steps: list[Step]) -> list[Attention]:
@@ -102,24 +127,46 @@ def same_values(one: Tensor, other: Tensor, factor: float = 1.0) -> bool:
 
 
 def _from_softmax(steps: list[Step], index: int, scores: Tensor | None, weights: Tensor) -> Attention:
-    scale, width = (None, None) if scores is None else _scale(steps[:index], scores)
-    for step in steps[index + 1 :]:
+    scale, width, product = (None, None, None) if scores is None else _scale(steps[:index], scores)
+    used, output = _used_weights(steps[index + 1 :], weights)
+    between = steps[steps.index(product) + 1 : index] if product else []
+    return Attention(
+        _rows(used),
+        scores,
+        scale,
+        width,
+        output,
+        softmax=steps[index],
+        scaling=_last_of(between, SCALINGS, weights.numel()) or product,
+        masking=_last_of(between if product else steps[max(0, index - 6) : index], MASKINGS, weights.numel()),
+    )
+
+
+def _used_weights(steps: list[Step], weights: Tensor) -> tuple[Tensor, Tensor | None]:
+    """(..., T, S): the weights that are multiplied with the values; and the product, if it was found"""
+    for step in steps:
         pair = _factors(step)
         if pair is None:
             continue
         left, right = pair
         if left.dim() >= 2 and same_values(left, weights):
-            return Attention(_rows(left), scores, scale, width, step.output)
+            return left, step.output
         if right.dim() >= 2 and same_values(right, weights):
-            return Attention(_rows(right.mT), scores, scale, width, step.output)
+            return right.mT, step.output
     # The weights were changed after the softmax: take those that were multiplied with the values.
-    for step in steps[index + 1 :]:
+    for step in steps:
         pair = _factors(step)
         if pair is None or pair[0].dim() < 2 or pair[0].numel() != weights.numel():
             continue
         if pair[0].shape[-1] == weights.shape[-1] == pair[1].shape[-2]:
-            return Attention(_rows(pair[0]), scores, scale, width, step.output)
-    return Attention(_rows(weights), scores, scale, width, None)
+            return pair[0], step.output
+    return weights, None
+
+
+def _last_of(steps: list[Step], names: tuple[str, ...], size: int) -> Step | None:
+    """The last operation of these names whose output has as many values as the scores."""
+    found = [step for step in steps if step.name.rstrip("_") in names and step.output.numel() == size]
+    return found[-1] if found else None
 
 
 def _rows(weights: Tensor) -> Tensor:
@@ -138,8 +185,8 @@ def _factors(step: Step) -> tuple[Tensor, Tensor] | None:
     return (tensors[-2], tensors[-1]) if len(tensors) >= 2 else None
 
 
-def _scale(steps: list[Step], scores: Tensor) -> tuple[float | None, int | None]:
-    """The total factor of q·k, and the width of the queries and keys in it."""
+def _scale(steps: list[Step], scores: Tensor) -> tuple[float | None, int | None, Step | None]:
+    """The total factor of q·k, the width of the queries and keys in it, and the product."""
     for index in range(len(steps) - 1, -1, -1):
         step = steps[index]
         pair = _factors(step)
@@ -153,8 +200,8 @@ def _scale(steps: list[Step], scores: Tensor) -> tuple[float | None, int | None]
         factor *= step.options.get("alpha", 1)
         for operand in (left, right):
             factor *= _factor_before(steps[:index], operand)
-        return factor, int(right.shape[-2] if right.dim() > 1 else right.shape[0])
-    return None, None
+        return factor, int(right.shape[-2] if right.dim() > 1 else right.shape[0]), step
+    return None, None, None
 
 
 def _factor(product: Tensor, scores: Tensor) -> float | None:
@@ -218,4 +265,6 @@ def _from_fused(steps: list[Step], step: Step) -> Attention:
     weights = scores.softmax(-1).nan_to_num(0.0).float()
     for operand in (query, key):
         scale *= _factor_before(steps, operand)
-    return Attention(_rows(weights), scores.float(), scale, width, step.output)
+    return Attention(
+        _rows(weights), scores.float(), scale, width, step.output, softmax=step, scaling=step, masking=step
+    )

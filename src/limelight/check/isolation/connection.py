@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from limelight.errors import Stopped
@@ -22,7 +25,25 @@ class Worker:
     """The parent's ends of the two channels of one worker."""
 
     results: int  # a pipe
-    life: socket.socket  # closing it ends the worker; the keeper sends the exit code
+    life: socket.socket  # closing it ends the worker; the keeper sends the process id and the exit code
+
+    @cached_property
+    def pid(self) -> int:
+        """The process id of the worker; 0 if it is unknown."""
+        self.life.settimeout(5.0)
+        sent = b""
+        with suppress(OSError):
+            while not sent.endswith(b"\n") and (byte := self.life.recv(1)):
+                sent += byte
+        return int(sent) if sent.strip().isdigit() else 0
+
+    def cpu_seconds(self) -> float:
+        """The CPU time of the worker so far; infinite if it is unknown."""
+        try:
+            times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+            return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError):
+            return math.inf
 
     def stop(self) -> None:
         """Tell the keeper to end the worker and all that it has started."""
@@ -32,10 +53,9 @@ class Worker:
     def end(self) -> int:
         """Stop the worker; returns its exit code."""
         self.stop()
-        self.life.settimeout(5.0)
         code = b""
         with suppress(OSError):
-            code = self.life.recv(100)
+            code = self.life.recv(100) if self.pid else b""  # the process id is sent first
         self.life.close()
         os.close(self.results)
         return int(code) if code.lstrip(b"-").isdigit() else -int(signal.SIGKILL)
@@ -56,6 +76,11 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called: workers that were running have been ended before they were done."""
+        return self._is_closed
 
     def start(self, request: dict[str, Any]) -> Worker:
         """Start a worker for this request."""
@@ -94,7 +119,8 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                # The order of sets is the same in each run.
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
             )
         ours.settimeout(START_SECONDS)
         atexit.register(self.close)

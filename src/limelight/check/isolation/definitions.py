@@ -1,6 +1,7 @@
 """Which statements of a file are executed: definitions, and nothing that trains, plots or reads files."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator
 
@@ -104,3 +105,24 @@ def relative_level(statements: Iterable[ast.stmt]) -> int:
     """How many folders up the relative imports go: 1 for `from .x import y`, 0 without relative imports."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
+
+
+def undefined_names(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that are read somewhere, and bound nowhere."""
+    read: set[str] = set()
+    bound: set[str] = set()
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                bound.add(name)
+            case ast.alias(name="*"):
+                return set()  # it may define any name
+            case ast.alias(name=name, asname=other):
+                bound.add(other or name.partition(".")[0])
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+    return read - bound - set(dir(builtins))

@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from limelight.check.discover import used_names
 from limelight.check.harness.argument_names import constructor_role
 from limelight.check.harness.argument_values import value_of_role
 from limelight.check.harness.sizes import SIZES
@@ -23,11 +23,13 @@ from limelight.check.isolation.definitions import (
     is_definition,
     is_silent,
     relative_level,
+    undefined_names,
 )
 from limelight.check.isolation.imports import LocalModules, MissingPackages, search_folders
 from limelight.check.isolation.sources import Source, read_source
 from limelight.check.kinds import KINDS
-from limelight.check.report import Report
+from limelight.check.report import Finding, Report
+from limelight.check.used_names import used_names
 
 ALONE = "submission"  # the name of a module that is in no package
 
@@ -57,11 +59,16 @@ class Submission:
         return [name for name, thing in things.items() if thing.__module__ == self.module.__name__]
 
     def located(self, report: Report) -> Report:
-        """The report with the cell of the notebook, and the line in that cell."""
-        if not report.line:
-            return report
-        cell, line = self.source.place(report.line)
-        return report.model_copy(update={"cell": cell, "line": line})
+        """The report and its findings with the cell of the notebook, and the line in that cell."""
+        findings = tuple(self._located_finding(finding) for finding in report.findings)
+        cell, line = self.source.place(report.line) if report.line else (0, 0)
+        return report.model_copy(update={"cell": cell, "line": line, "findings": findings})
+
+    def _located_finding(self, finding: Finding) -> Finding:
+        if not finding.line or finding.file:  # only Python files are imported by others
+            return finding
+        cell, line = self.source.place(finding.line)
+        return finding.model_copy(update={"cell": cell, "line": line})
 
 
 def load(file: Path) -> Submission:
@@ -98,6 +105,16 @@ def _module_name(file: Path, statements: list[ast.stmt]) -> str:
     return ".".join([folder.name for folder in reversed(folders[:levels])] + [file.stem])
 
 
+# Imports that are added if they are missing, so that the rest can be checked.
+FORGOTTEN_IMPORTS = {
+    "torch": "import torch",
+    "nn": "from torch import nn",
+    "F": "from torch.nn import functional as F",
+    "math": "import math",
+    "np": "import numpy as np",
+}
+
+
 class _Definitions(Loader):
     """Executes the definitions of a file one by one; those that fail are left out."""
 
@@ -107,6 +124,8 @@ class _Definitions(Loader):
         self.statements = self.source.statements()
         self.skipped: list[ast.stmt] = []
         self.failed: list[tuple[ast.stmt, BaseException]] = []
+        self.undefined = undefined_names(self.statements)
+        self.forgotten = [name for name in FORGOTTEN_IMPORTS if name in self.undefined]
 
     def create_module(self, spec: ModuleSpec) -> None:
         """The usual module."""
@@ -117,6 +136,8 @@ class _Definitions(Loader):
         self.source.show_to_inspect()
         needed, optional = imported_names(self.statements)
         self.packages.wanted |= needed - optional
+        for name in self.forgotten:
+            exec(FORGOTTEN_IMPORTS[name], vars(module))
         for statement in self.statements:
             if not is_definition(statement):
                 self.skipped.append(statement)
@@ -153,6 +174,9 @@ def _submission(module: ModuleType, loader: _Definitions, shadows: list[str]) ->
             found.troubles.append(f"{where}: {statement.name} cannot be defined: {reason}")
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             found.notes.append(f"{where}: {reason}")
+    for name in loader.forgotten:
+        added = f"{FORGOTTEN_IMPORTS[name]} was added to check the rest"
+        found.troubles.append(f"NameError: name {name!r} is not defined; {added}")
     found.notes = list(dict.fromkeys(found.notes))
     missed = [statement for statement in loader.skipped if not is_silent(statement)]
     if missed and not loader.source.is_notebook:
@@ -163,15 +187,18 @@ def _submission(module: ModuleType, loader: _Definitions, shadows: list[str]) ->
         names = ", ".join(sorted(loader.packages.replaced))
         found.notes.append(f"not installed: {names}; only parts that do not need them can be checked")
     not_executed = [*loader.skipped, *(statement for statement, _ in loader.failed)]
-    _fill_in_constants(found, assigned_names(not_executed))
+    _fill_in_constants(found, assigned_names(not_executed), "is computed from data")
+    _fill_in_constants(found, loader.undefined, "is not defined")
     return found
 
 
-def _fill_in_constants(found: Submission, names: set[str]) -> None:
-    """Sizes that the file computes from data get usual values."""
+def _fill_in_constants(found: Submission, names: set[str], why: str) -> None:
+    """Sizes that have no value, because the file computes them from data, get usual ones."""
     needed = {name for own in found.own for name in used_names(found.names[own])}
     for name in sorted(names & needed - set(found.names)):
+        if re.match("[A-Z][a-z]", name):  # the name of a class
+            continue
         value = value_of_role(constructor_role(name), KINDS["sequence-model"], SIZES)
         if value is not None:
             setattr(found.module, name, value)
-            found.notes.append(f"{name} is computed from data: {value} was used")
+            found.notes.append(f"{name} {why}: {value} was used")

@@ -19,20 +19,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from limelight.check.isolation.connection import Server
+from limelight.check.causes import mentioned_once
+from limelight.check.isolation.connection import Server, Worker
 from limelight.check.isolation.sources import NOTEBOOK
-from limelight.check.report import FileReport, Finding, Report
+from limelight.check.report import UNTRUSTED, FileReport, Finding, Report
 from limelight.errors import WrongInput
+
+PATIENCE = 4  # of a process that gets no CPU time on a busy machine, or that only waits
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits for the process that runs the checked code."""
 
-    seconds: float = 60.0  # for each object, and for loading the file
+    # CPU time for each object, and for loading the file: it does not depend on what else the machine does.
+    seconds: float = 60.0
     file_seconds: float = 300.0  # for all objects of one file
     memory: int = 6 << 30  # bytes
     output: int = 16 << 20  # bytes of results
+    processes: int = 64  # at the same time
+    network: bool = True  # False: forbidden where the system can do so
 
 
 def check_file(
@@ -49,7 +55,8 @@ def check_file(
         skip = [report.name for report in found.reports]
         request = {"file": str(file.resolve()), "name": name, "kind": kind, "skip": skip}
         found.troubles, found.notes = [], []
-        killed = _run(request | {"memory": limits.memory}, found, server)
+        given = {"memory": limits.memory, "processes": limits.processes, "network": limits.network}
+        killed = _run(request | given, found, server)
         if killed is not None:
             found.reports.append(killed)
         if killed is None or name is not None or found.is_late:
@@ -83,6 +90,8 @@ class _Results:
                 self.current = name, kind
             case {"report": str(report)}:
                 self.reports.append(Report.model_validate_json(report))
+                if len({one.name for one in self.reports}) < len(self.reports):
+                    raise ValueError("two reports about one object")
                 self.current = None
             case {"trouble": str(trouble)}:
                 self.troubles.append(trouble)
@@ -96,7 +105,10 @@ class _Results:
     def report(self) -> FileReport:
         trouble = "; ".join(self.troubles)
         return FileReport(
-            file=str(self.file), reports=tuple(self.reports), trouble=trouble, notes=tuple(self.notes)
+            file=str(self.file),
+            reports=mentioned_once(self.reports),
+            trouble=trouble,
+            notes=tuple(self.notes),
         )
 
 
@@ -108,15 +120,13 @@ def _run(request: dict[str, Any], found: _Results, server: Server) -> Report | N
     with tempfile.TemporaryDirectory(prefix="limelight-", ignore_cleanup_errors=True) as folder:
         worker = server.start(request | {"token": token, "folder": folder})
         try:
-            for line in _lines(worker.results, found):
+            for line in _lines(worker, found):
                 if line is None:
                     timed_out = True
                     break
                 found.add(line, token)
         except (ValueError, ValidationError, RecursionError):
-            found.troubles.append(
-                "the checked code wrote to the channel of the results: they cannot be trusted"
-            )
+            found.troubles.append(f"the checked code wrote to the channel of the results: {UNTRUSTED}")
             found.current, found.is_done = None, True
         finally:
             code = server.end(worker)
@@ -127,29 +137,51 @@ def _run(request: dict[str, Any], found: _Results, server: Server) -> Report | N
         seconds = f"loading it takes longer than {limits.seconds:g} s"
         found.troubles.append(f"{seconds}: does it contain an endless loop, or training?")
     elif not found.is_done:
-        found.troubles.append(f"the process ended before the check was finished ({_exit_reason(code)})")
+        ended = f"the process ended before the check was finished ({_exit_reason(code)})"
+        found.troubles.append(f"{ended}: {UNTRUSTED}" if found.reports else ended)
     return None
 
 
-def _lines(results: int, found: _Results) -> Iterator[bytes | None]:
+def _lines(worker: Worker, found: _Results) -> Iterator[bytes | None]:
     """The lines of the results; None if the next one is late, ValueError if there are too many."""
     rest, size = b"", 0
-    deadline = time.monotonic() + found.limits.seconds
+    deadline = _Deadline(worker, found)
     while True:
-        end = min(deadline, found.begin + found.limits.file_seconds)
-        if not select.select([results], [], [], max(0.0, end - time.monotonic()))[0]:
-            yield None
-            return
-        piece = os.read(results, 1 << 16)
+        if not select.select([worker.results], [], [], deadline.seconds())[0]:
+            if deadline.is_over():
+                yield None
+                return
+            continue
+        piece = os.read(worker.results, 1 << 16)
         if not piece:
             return
         size += len(piece)
         if size > found.limits.output:
             raise ValueError("too much output")
         *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            yield line
-            deadline = time.monotonic() + found.limits.seconds
+        yield from lines
+        if lines:
+            deadline = _Deadline(worker, found)
+
+
+class _Deadline:
+    """When the next result is late: after some CPU time, or after a multiple of this time."""
+
+    def __init__(self, worker: Worker, found: _Results) -> None:
+        self._worker, self._limit = worker, found.limits.seconds
+        now = time.monotonic()
+        self._cpu_before, self._next = worker.cpu_seconds(), now + self._limit
+        self._end = min(now + PATIENCE * self._limit, found.begin + found.limits.file_seconds)
+
+    def seconds(self) -> float:
+        """How long to wait before `is_over` is asked."""
+        return max(0.0, min(self._next, self._end) - time.monotonic())
+
+    def is_over(self) -> bool:
+        """Whether the time is up; otherwise, `seconds` is what is left of the CPU time."""
+        now, used = time.monotonic(), self._worker.cpu_seconds() - self._cpu_before
+        self._next = now + max(0.05, self._limit - used)
+        return now >= self._end or not used < self._limit
 
 
 _SERVER = Server()  # of all calls of `check_file` in this process

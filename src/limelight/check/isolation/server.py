@@ -19,8 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from limelight.check.isolation.network import forbid_network, limit_processes
+
 READY = b"."
 GRACE_SECONDS = 0.3  # for a worker that has finished
+COUNT_SECONDS = 0.25  # between two counts of the processes of a worker
 # Options of prctl(2).
 SIGNAL_IF_PARENT_ENDS = 1
 ADOPT_ORPHANS = 36
@@ -59,6 +62,8 @@ def _keep(run: Callable[[Any, int], None], request: Any, results: int, life: int
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _prctl(ADOPT_ORPHANS, 1)
+    if not request["network"] and forbid_network():
+        limit_processes(request["processes"])
     worker = os.fork()
     if worker == 0:
         _prctl(SIGNAL_IF_PARENT_ENDS, signal.SIGKILL)
@@ -68,9 +73,14 @@ def _keep(run: Callable[[Any, int], None], request: Any, results: int, life: int
         finally:
             os._exit(0)
     os.close(results)
-    code = None
+    os.write(life, b"%d\n" % worker)
+    code, begin = None, time.monotonic()
     while code is None and not select.select([life], [], [], 0.01)[0]:
         code = _exit_code(worker)
+        if time.monotonic() > begin + COUNT_SECONDS:
+            if len(_descendants(os.getpid())) > request["processes"]:
+                break
+            begin = time.monotonic()
     end = time.monotonic() + GRACE_SECONDS
     while code is None and time.monotonic() < end:  # it may be about to exit
         time.sleep(0.01)

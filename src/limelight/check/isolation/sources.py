@@ -61,13 +61,19 @@ class Source:
 
 def read_source(file: Path) -> Source:
     """Read a Python file or a notebook; ValueError if it cannot be read."""
+    cells = code_cells(file)
+    if file.suffix == NOTEBOOK or not _is_python(cells[0]):
+        cells = [_without_magics(cell) for cell in cells]
+    return Source(file, cells)
+
+
+def code_cells(file: Path) -> list[str]:
+    """The code cells of a notebook as they are, or the text of a Python file; ValueError if unreadable."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text (byte {error.start})") from None
-    if file.suffix == NOTEBOOK:
-        return Source(file, [_without_magics(cell) for cell in _cells(text)])
-    return Source(file, [text if _is_python(text) else _without_magics(text)])
+    return _cells(text) if file.suffix == NOTEBOOK else [text]
 
 
 def _cells(text: str) -> list[str]:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from limelight.check.adapter import UNKNOWN, adapter
-from limelight.check.discover import candidates, dependencies, kind_of
+from limelight.check.discover import candidates, kind_of
 from limelight.check.examine import examine
 from limelight.check.isolation.integrity import Integrity
 from limelight.check.isolation.loading import Submission, load
 from limelight.check.kinds import KINDS, Kind
-from limelight.check.report import Report
+from limelight.check.report import NO_PARTS, UNTRUSTED, Report
+from limelight.check.used_names import dependencies
 
 LARGEST_FILE = 64 << 20  # bytes that the checked code may write to one file
 Send = Callable[..., None]
@@ -41,7 +42,7 @@ def main(request: dict[str, Any], pipe: int) -> None:
             send(trouble=f"it cannot be checked: {_one_line(error)}")
         changed = integrity.changes()
         if changed:
-            send(trouble=f"it changes {', '.join(changed)}: the results cannot be trusted")
+            send(trouble=f"it changes {', '.join(changed)}: {UNTRUSTED}")
         send(done=True)
 
 
@@ -92,11 +93,15 @@ def _examine_all(submission: Submission, request: dict[str, Any], send: Send) ->
         send(begin=name, kind=kind.name)
         torch.set_default_dtype(torch.float32)
         torch.set_default_device("cpu")
-        report = submission.located(examine(thing, name, kind, names))
+        try:
+            report = submission.located(examine(thing, name, kind, names))
+        except Exception as error:  # an object that behaves in a way that nothing above expects
+            report = Report(name=name, kind=kind.name, trouble=f"it cannot be checked: {_one_line(error)}")
+        within = tuple(other for other in found if name in dependencies(found[other][0], names))
+        report = report.model_copy(update={"within": within})
         if report.trouble:
             code = adapter(file, name, kind, is_class=inspect.isclass(thing))
-            within = [other for other in found if name in dependencies(found[other][0], names)]
-            report = report.model_copy(update={"adapter": code, "within": tuple(within)})
+            report = report.model_copy(update={"adapter": code})
         send(report=report.model_dump_json())
 
 
@@ -127,5 +132,5 @@ def _selected(submission: Submission, request: dict[str, Any], send: Send) -> di
 def _no_candidates(submission: Submission, kind: str | None) -> str:
     defined = ", ".join(submission.own) or "nothing"
     what = f"the kind {kind}" if kind else "a part of a Transformer"
-    found = f"it has no function or nn.Module whose name looks like {what}; it defines {defined}"
+    found = f"{NO_PARTS} {what}; it defines {defined}"
     return f"{found}. Give a name and a kind: FILE.py::NAME --as KIND"

@@ -2,28 +2,40 @@
 
 import math
 import re
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.signature import FIRST_STATE
-from limelight.check.harness.subject import Masks, Subject
+from limelight.check.harness.subject import Subject
+from limelight.check.instruments.influence import influence
 from limelight.check.instruments.op_trace import Attention, attentions, same_values
+from limelight.check.instruments.parts import is_no_transformer
+from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
 from limelight.check.report import Finding
 
 NO_SOFTMAX = "no softmax was found in its computation"
 
 
-def _attentions(subject: Subject, case: Case | None = None, masks: Masks | None = None) -> list[Attention]:
-    """All attentions that it computes."""
-    case = case or subject.case()
-    _, steps = subject.trace(subject.model(), case, masks)
-    found = attentions(steps)
-    if subject.kind.is_attention and not subject.kind.is_additive:
-        return found
-    return [one for one in found if one.weights.shape[-1] in (case.x.shape[1], case.keys)] or found
+def _attentions(subject: Subject) -> list[Attention]:
+    """All attentions that it computes; measured once per subject."""
+    key = "_attentions"
+    if key not in subject.__dict__:
+        case = subject.case()
+        _, steps = subject.trace(subject.model(), case)
+        found = attentions(steps)
+        if not subject.kind.is_attention or subject.kind.is_additive:
+            found = [one for one in found if one.weights.shape[-1] in (case.x.shape[1], case.keys)] or found
+        subject.__dict__[key] = found
+    return list(subject.__dict__[key])
+
+
+def _softmax_place(subject: Subject) -> Place | None:
+    found = _attentions(subject)
+    return found[0].softmax.place if found else None
 
 
 def _is_one(sums: Tensor) -> bool:
@@ -34,16 +46,29 @@ def _softmax_axis(subject: Subject) -> Finding:
     if subject.kind.reads_scores:
         case = subject.case()
         out = subject.call(subject.model(), case).out
-        if bool(torch.allclose(out, case.x.softmax(-1), atol=1e-5)):
+        if bool(torch.allclose(out, case.x.softmax(-1), atol=1e-5)) or _is_for_one_row(subject, case):
             return KEPT
-        return _wrong_axis(out[0], case.x[0]) if not _is_one(out.sum(-1)) else _no_softmax(out, case.x)
+        place = _softmax_place(subject)
+        if _is_one(out.sum(-1)):
+            return _no_softmax(out, case.x, place)
+        return _wrong_axis(out[0], place, case.x[0])
     found = _attentions(subject)
     if not found:
-        return _queries_are_independent(subject)
+        return _no_attention(subject) or _queries_are_independent(subject)
     for one in found:
         if not _is_one(one.weights.sum(-1)) and _is_one_elsewhere(subject, one.weights):
-            return _wrong_axis(one.weights[0])
+            return _wrong_axis(one.weights[0], one.softmax.place)
     return KEPT
+
+
+def _is_for_one_row(subject: Subject, case: Case) -> bool:
+    """Whether a function without a mask is the softmax of a single row of scores."""
+    if subject.masks:
+        return False
+    with suppress(Exception):  # it takes scores with more axes only
+        row = case.x[0, 0]
+        return bool(torch.allclose(subject.target(row), row.softmax(-1), atol=1e-5))
+    return False
 
 
 def _is_one_elsewhere(subject: Subject, weights: Tensor) -> bool:
@@ -53,20 +78,39 @@ def _is_one_elsewhere(subject: Subject, weights: Tensor) -> bool:
     return any(_is_one(sums) for sums in (weights.sum(-2), weights.sum(0), by_head))
 
 
-def _wrong_axis(weights: Tensor, scores: Tensor | None = None) -> Finding:
+def _wrong_axis(weights: Tensor, place: Place | None, scores: Tensor | None = None) -> Finding:
     given = "" if scores is None else f"scores {numbers(scores[:2])} -> "
     return broken(
         f"{given}weights of the first two queries over {weights.shape[-1]} keys: {numbers(weights[:2])}",
         "each row sums to 1",
         f"the rows sum to {numbers(weights.sum(-1))}, the columns to {numbers(weights.sum(-2))}",
+        place=place,
     )
 
 
-def _no_softmax(out: Tensor, scores: Tensor) -> Finding:
+def _no_softmax(out: Tensor, scores: Tensor, place: Place | None) -> Finding:
     return broken(
         f"scores {numbers(scores[0, 0])}, no mask",
         f"softmax: {numbers(scores[0, 0].softmax(-1))}",
         numbers(out[0, 0]),
+        place=place,
+    )
+
+
+def _no_attention(subject: Subject) -> Finding | None:
+    """If no softmax was found: an attention still depends on all keys."""
+    case = subject.case()
+    found = influence(subject, subject.model(), case) if subject.kind.is_attention else None
+    if found is None or found.shape[1:] == (1, 1):
+        return None
+    others = found if case.source is not None else found & ~torch.eye(found.shape[1], dtype=torch.bool)
+    if others.any():
+        return None
+    return broken(
+        f"{case.keys} keys; each of them is changed",
+        "the output changes, as it is a weighted mean over all keys",
+        "it does not change, and no softmax was found: there is no attention in its computation",
+        "there is no attention in it; if it is not meant as one, give its kind with --as",
     )
 
 
@@ -90,14 +134,17 @@ def _queries_are_independent(subject: Subject) -> Finding:
 
 def _rows_sum_to_one(subject: Subject) -> Finding:
     if subject.kind.reads_scores:
-        out = subject.call(subject.model(), subject.case()).out
-        return KEPT if _is_one(out.sum(-1)) or _is_one(out.sum(-2)) else _wrong_sum(out[0])
+        case = subject.case()
+        out = subject.call(subject.model(), case).out
+        if _is_one(out.sum(-1)) or _is_for_one_row(subject, case):
+            return KEPT
+        return _wrong_sum(out[0], _softmax_place(subject))
     found = _attentions(subject)
     if not found:
         return _constant_values(subject)
     for one in found:
-        if not _is_one(one.weights.sum(-1)) and not _is_one_elsewhere(subject, one.weights):
-            return _wrong_sum(one.weights[0])
+        if not _is_one(one.weights.sum(-1)):
+            return _wrong_sum(one.weights[0], one.softmax.place)
     return KEPT
 
 
@@ -120,18 +167,20 @@ def _constant_values(subject: Subject) -> Finding:
     return broken("all values are 1", "an output of 1, as the weights sum to 1", numbers(out[0, 0]))
 
 
-def _wrong_sum(weights: Tensor) -> Finding:
+def _wrong_sum(weights: Tensor, place: Place | None) -> Finding:
+    row = int((weights.sum(-1) - 1).abs().nan_to_num(torch.inf).argmax())
     return broken(
-        f"weights of the first query: {numbers(weights[0])}",
+        f"weights of query {row}: {numbers(weights[row])}",
         "they sum to 1",
-        f"{float(weights[0].sum()):.3f}",
+        f"{float(weights[row].sum()):.3f}",
+        place=place,
     )
 
 
 def _scale(subject: Subject) -> Finding:
     if subject.kind.is_additive:
         return inapplicable("additive scores are not scaled")
-    if FIRST_STATE in subject.roles.values():
+    if FIRST_STATE in subject.roles.values() or is_no_transformer(subject.model()):
         return inapplicable("the scores of a recurrent decoder are not scaled (Luong et al. 2015)")
     found = [one for one in _attentions(subject) if one.scale is not None and one.width]
     if not found:
@@ -144,6 +193,7 @@ def _scale(subject: Subject) -> Finding:
                 f"queries and keys of width {one.width} in each head",
                 f"q·k × {1 / math.sqrt(one.width):.4f} (1/√{one.width})",
                 f"q·k × {one.scale:.4f}{_explained(one.scale, one.width, subject)}",
+                place=one.scaling.place if one.scaling else None,
             )
     return KEPT
 
@@ -178,6 +228,7 @@ def _query_matters(subject: Subject) -> Finding:
         "one source, two different queries",
         "two different outputs",
         f"the same output for both: {numbers(before[0, 0, :3])} …",
+        place=_softmax_place(subject),
     )
 
 
@@ -194,6 +245,7 @@ def _heads(subject: Subject) -> Finding:
         f"{subject.sizes.heads} heads, {subject.sizes.batch} sequences",
         f"{expected} attention maps, one for each head of each sequence",
         f"{min(counts)}",
+        place=found[0].softmax.place,
     )
 
 

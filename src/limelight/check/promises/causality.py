@@ -1,17 +1,29 @@
 """Promises about causality: no output depends on a later position; decoding step by step changes nothing."""
 
+import re
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from limelight.check.harness.argument_names import call_role
 from limelight.check.harness.inputs import Case, MaskArgument
 from limelight.check.harness.subject import Subject
-from limelight.check.instruments.causal_behaviour import CAUSAL_NAME, causal_masks, is_causal, self_influence
+from limelight.check.instruments.causal_behaviour import (
+    CAUSAL_NAME,
+    causal_masks,
+    is_causal,
+    masks_of_caller,
+    self_attentions,
+    self_influence,
+)
 from limelight.check.instruments.influence import differs, influence
+from limelight.check.instruments.no_positions import without_positions
+from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
+
+OFFSET_NAME = re.compile(r"offset|start|(past|cache)_?len|position")  # of the first position of a call
 
 
 def _should_be_causal(subject: Subject) -> bool:
@@ -21,7 +33,14 @@ def _should_be_causal(subject: Subject) -> bool:
         bool(CAUSAL_NAME.search(subject.name))
         or any(is_causal(subject, training=training) for training in (False, True))
         or _is_causal_with_targets(subject)
+        or _hides_the_past(self_influence(subject))
     )
+
+
+def _hides_the_past(found: Tensor) -> bool:
+    """Whether outputs depend on later positions, and on no earlier one: an inverted mask."""
+    future = torch.ones(found.shape[1:], dtype=torch.bool).triu(1)
+    return bool(found[:, future].any()) and not bool(found[:, future.mT].any())
 
 
 def _is_causal_with_targets(subject: Subject) -> bool:
@@ -68,8 +87,12 @@ def _causality(subject: Subject) -> Finding:
         return wrong
     if subject.kind.is_bare:
         return inapplicable("it takes no argument that makes it causal")
+    if subject.kind.is_attention and subject.has_source:
+        return _causal_keys(subject)
     if subject.case().x.shape[1] < 2 or not _should_be_causal(subject):
-        return inapplicable("it is not meant to be causal")
+        return _sees_next_token(subject) or inapplicable("it is not meant to be causal")
+    if _is_causal_by_caller(subject):
+        return KEPT
     wrong = _partly_causal(subject)
     if wrong is not None:
         return wrong
@@ -78,6 +101,53 @@ def _causality(subject: Subject) -> Finding:
         if wrong is not None:
             return wrong
     return KEPT
+
+
+def _is_causal_by_caller(subject: Subject) -> bool:
+    """Whether it attends to all positions, except if the caller gives it a causal mask."""
+    masks = {} if causal_masks(subject) else masks_of_caller(subject)
+    if not masks:
+        return False
+    future = torch.ones(subject.case().x.shape[1], subject.case().x.shape[1], dtype=torch.bool).triu(1)
+    without, with_mask = (self_influence(subject, masks=given)[:, future] for given in ({}, masks))
+    return bool(without.all()) and not bool(with_mask.any())
+
+
+def _causal_keys(subject: Subject) -> Finding:
+    """An attention to other keys that is causal by its name, without a mask."""
+    if not CAUSAL_NAME.search(subject.name) or subject.masks or subject.form.query != "BTD":
+        return inapplicable("it is not meant to be causal, or gets its mask from the caller")
+    found = influence(subject, subject.model(), subject.case(keys=subject.sizes.queries))
+    future = found & torch.ones(found.shape[1:], dtype=torch.bool).triu(1)
+    if not future.any():
+        return KEPT
+    _, t, s = future.nonzero()[0].tolist()
+    return broken(
+        f"{found.shape[1]} queries and keys; key {s} is changed",
+        f"output {t} is before it and does not change",
+        "it changes: the future is visible",
+    )
+
+
+def _sees_next_token(subject: Subject) -> Finding | None:
+    """A model that predicts a token at every position, and could read it from the next position."""
+    model, case = subject.model(), subject.case()
+    if not subject.kind.reads_tokens or subject.has_source or subject.form.inputs != "tokens":
+        return None
+    result = subject.call(model, case)
+    vocabularies = {part.num_embeddings for part in model.modules() if isinstance(part, nn.Embedding)}
+    is_other = re.search(r"bert|mlm|tag|label|classif|encoder|predictor", subject.name, re.IGNORECASE)
+    if result.pooled or result.out.shape[-1] not in vocabularies or is_other or masks_of_caller(subject):
+        return None
+    if not bool(self_influence(subject)[:, :-1, -1].any()):
+        return None
+    return warned(
+        f"{case.x.shape[1]} tokens; the last one is changed. The output has one value for each of "
+        f"{result.out.shape[-1]} tokens at every position",
+        "if it predicts the next token, earlier outputs do not change",
+        "they change, and it takes no mask: it can read the next token instead of predicting it",
+        "a language model needs a causal mask in its attention; for another task, ignore this",
+    )
 
 
 def _wrong_influence(subject: Subject, *, training: bool) -> Finding | None:
@@ -98,7 +168,9 @@ def _wrong_influence(subject: Subject, *, training: bool) -> Finding | None:
         return broken(
             f"{count} positions, in {mode}; position {s} is changed",
             f"output {t} is before it and does not change",
-            "it changes",
+            "it changes: the future is visible"
+            + (", and the past is hidden: the mask is inverted" if _hides_the_past(found) else ""),
+            place=_place_of_future(subject, training=training),
         )
     for mask in subject.masks:
         if _replaces_causal_mask(subject, mask, training=training):
@@ -117,11 +189,19 @@ def _wrong_influence(subject: Subject, *, training: bool) -> Finding | None:
     return None
 
 
+def _place_of_future(subject: Subject, *, training: bool) -> Place | None:
+    """The line of the first attention whose weights are not zero at later positions."""
+    for one in self_attentions(subject, training=training):
+        if bool(one.weights.triu(1).any()):
+            return (one.masking or one.softmax).place
+    return None
+
+
 def _is_causal_step_by_step(subject: Subject) -> bool:
     """Whether the future is hidden by decoding one position at a time, without a causal mask."""
     if causal_masks(subject) or not _has_state(subject):
         return False
-    return _step_by_step(subject).verdict == "pass"
+    return _step_by_step(subject).verdict in ("pass", "warn")
 
 
 def _partly_causal(subject: Subject) -> Finding | None:
@@ -181,8 +261,10 @@ def _outputs_of_steps(subject: Subject, case: Case) -> Tensor | None:
 
 def _outputs_from_state(subject: Subject, case: Case, state: object) -> Tensor | None:
     model, outputs = subject.model(), []
+    offsets = [p.name for p in subject.parameters if p.default == 0 and OFFSET_NAME.search(p.name)]
     for t in range(case.x.shape[1]):
-        step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, return_state=True)
+        with subject.with_arguments(**dict.fromkeys(offsets, t)):
+            step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, return_state=True)
         state = state if step.state is None else step.state
         if _is_empty(state):
             return None
@@ -196,6 +278,12 @@ def _is_empty(state: object) -> bool:
 
 
 @torch.no_grad()
+def _differing(one: Tensor, other: Tensor) -> Tensor:
+    """(B, T, ...), (B, T, ...) -> (B, T): where the two differ by more than rounding"""
+    is_close = torch.isclose(one, other, atol=1e-4, rtol=1e-3).flatten(2).all(-1)
+    return differs(one, other) & ~is_close
+
+
 def _step_by_step(subject: Subject) -> Finding:
     """One position at a time with the state of the last step, compared with all positions at once."""
     if not _has_state(subject):
@@ -203,17 +291,33 @@ def _step_by_step(subject: Subject) -> Finding:
     case = subject.case()
     # The decoders of d2l require a state, and are causal in training only.
     state = next(p for p in subject.parameters if subject.roles[p.name] == "state")
-    at_once = subject.call(subject.model(training=state.default is state.empty), case).out
+    training = state.default is state.empty
+    masks = {} if training or is_causal(subject) else masks_of_caller(subject)
+    if not training and not masks and not is_causal(subject) and not subject.has_source:
+        return inapplicable("it is not causal, so that single positions give another output")
+    at_once = subject.call(subject.model(training=training), case, masks).out
     steps = _outputs_of_steps(subject, case)
     if steps is None:
         return inapplicable("it returns no state")
-    is_close = torch.isclose(at_once, steps, atol=1e-4, rtol=1e-3).flatten(2).all(-1)
-    wrong = differs(at_once, steps) & ~is_close
+    wrong = _differing(at_once, steps)
     if not wrong.any():
         return KEPT
     b, t = wrong.nonzero()[0].tolist()
+    example = (
+        f"{case.x.shape[1]} positions, one at a time with the state of the last step; sequence {b}, step {t}"
+    )
+    with without_positions():
+        at_once_without = subject.call(subject.model(training=training), case, masks).out
+        steps_without = _outputs_of_steps(subject, case)
+        if steps_without is not None and not _differing(at_once_without, steps_without).any():
+            return warned(
+                example,
+                f"the token gets the encoding of position {t}",
+                "it gets that of position 0: each step begins to count again",
+                "pass the number of earlier positions to the positional encoding",
+            )
     return broken(
-        f"{case.x.shape[1]} positions, one at a time with the state of the last step; sequence {b}, step {t}",
+        example,
         f"the output of all positions at once: {numbers(at_once[b, t].flatten()[:3])} …",
         f"{numbers(steps[b, t].flatten()[:3])} …",
     )

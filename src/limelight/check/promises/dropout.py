@@ -19,9 +19,9 @@ def _rates(subject: Subject) -> list[str]:
 def _two_outputs(subject: Subject, model: Any, case: Case) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         torch.default_generator.manual_seed(11)
-        one = subject.call(model, case).out
+        one = subject.call(model, case, dropout=True).out
         torch.default_generator.manual_seed(12)
-        return one, subject.call(model, case).out
+        return one, subject.call(model, case, dropout=True).out
 
 
 def _training_flags(subject: Subject) -> list[str]:
@@ -80,10 +80,14 @@ def _off_in_evaluation(subject: Subject) -> Finding:
         one, other = _two_outputs(subject, model, case)
     if torch.equal(one, other) or torch.allclose(one, other, atol=1e-6, equal_nan=True):
         return KEPT
+    with subject.with_arguments(**arguments):
+        _, steps = subject.trace(model, case)
+    random = [step for step in steps if step.name.rstrip("_") in ("native_dropout", "bernoulli", "rand")]
     return broken(
         "in evaluation (model.eval()), two calls with the same input",
         "the same output",
         f"{numbers(one.flatten()[:3])} … and {numbers(other.flatten()[:3])} …",
+        place=random[0].place if random else None,
     )
 
 

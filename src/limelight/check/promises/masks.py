@@ -17,7 +17,7 @@ from limelight.check.instruments.mask_behaviour import (
     weights_under,
 )
 from limelight.check.instruments.op_trace import attentions
-from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
 
@@ -38,6 +38,7 @@ def _has_effect(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"key {s} is hidden: changing it does not change the output",
                 "the output changes: the mask has no effect, in any of the usual formats",
+                place=one.place if one.is_lost_mask else one.call_place,
             )
     return _both_masks_count(subject, [one for one in found if one.is_right]) or KEPT
 
@@ -64,6 +65,7 @@ def _both_masks_count(subject: Subject, working: list[MaskBehaviour]) -> Finding
                 f"key {s} is still hidden by {one.mask.name}",
                 f"it is not hidden: with {other.mask.name}, {one.mask.name} is ignored",
                 "a key is hidden if one of two masks hides it: combine both masks before the softmax",
+                place=one.place,
             )
     return None
 
@@ -83,6 +85,7 @@ def _zero_weight(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"key {s} is hidden: its weight is 0",
                 f"weights {numbers(one.weights[b, h, t])}",
+                place=one.place,
             )
         if bool(one.lost.any()):
             b, t, s = first(one.lost)
@@ -90,15 +93,15 @@ def _zero_weight(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"key {s} is allowed: changing it changes the output",
                 "the output does not change",
+                place=one.place,
             )
     return KEPT
 
 
 def _polarity(subject: Subject) -> Finding:
-    found = mask_behaviours(subject)
-    if not found:
-        return inapplicable(NO_MASK)
-    working = [one for one in found if one.mask.has_effect]
+    working = [one for one in mask_behaviours(subject) if one.mask.has_effect]
+    if not working:
+        return inapplicable(NO_MASK if not subject.masks else NO_EFFECT)
     for one in working:
         if one.is_inverted:
             b, t, _ = first(one.leaks) if one.leaks.any() else first(one.lost)
@@ -106,6 +109,7 @@ def _polarity(subject: Subject) -> Finding:
                 one.describe(b, t),
                 "only the allowed keys change the output",
                 "only the hidden keys change it",
+                place=one.place,
             )
         mask_format = one.mask.format
         if mask_format and "key_padding" in one.mask.name.lower() and mask_format.style == "bool+":
@@ -114,6 +118,7 @@ def _polarity(subject: Subject) -> Finding:
                 "True hides a key",
                 "False hides a key",
                 "the key_padding_mask of torch is True where a key is ignored",
+                place=one.place,
             )
     boolean = [one.mask for one in working if one.mask.format and one.mask.format.style[-1] in "+-"]
     true_hides = {mask.name: bool(mask.format and mask.format.true_hides) for mask in boolean}
@@ -141,6 +146,7 @@ def _right_lengths(subject: Subject) -> Finding:
                 f"sequences of lengths {lengths} (it is right for equal lengths). {one.describe(b, t)}",
                 f"key {s} is {should} every head of sequence {b}",
                 "it is treated as in another sequence of the batch",
+                place=one.place,
             )
     return KEPT
 
@@ -154,6 +160,7 @@ def _no_leak(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"key {s} has zero weight, and its value has no influence on the output",
                 "the returned weights are masked, but not those that are multiplied with the values",
+                place=one.place,
             )
     found = [one for one in found if one.mask.has_effect]
     if not found:
@@ -166,6 +173,7 @@ def _no_leak(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"changing key {s} and its value does not change the output",
                 "the output changes",
+                place=one.place,
             )
         sums = None if one.weights is None else one.weights.sum(-1)
         if sums is not None and not bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3)):
@@ -177,6 +185,7 @@ def _no_leak(subject: Subject) -> Finding:
                 f"weights {numbers(one.weights[b, h, t])}",
                 "the mask is applied after the softmax, so that the weights sum to less than 1: mask the "
                 "scores instead",
+                place=one.place,
             )
     return KEPT
 
@@ -208,30 +217,36 @@ def _large_scores(subject: Subject) -> Finding:
     if not found:
         return inapplicable(NO_MASK if not subject.masks else "its mask is wrong even at small scores")
     model = subject.model()
-    for one, seed in product(found, range(6)):
-        case = _with_large_scores(subject, model, subject.case(seed=seed))
-        weights = weights_under(subject, model, case, one.mask, one.allowed)
+    usual = _usual_score(subject, model)
+    for (size, conclude), one, seed in product(((1e3, broken), (4e4, warned)), found, range(4)):
+        case = _with_large_scores(subject, subject.case(seed=seed), size, usual)
+        weights, _ = weights_under(subject, model, case, one.mask, one.allowed)
         if weights is None or bool(weights.isnan().any()):
             continue
         hidden_weights = weights * ~one.allowed.unsqueeze(1)
         if float(hidden_weights.max()) > SMALL:
             b, h, t, _ = (hidden_weights == hidden_weights.max()).nonzero()[0].tolist()
-            return broken(
-                f"scores of about 40,000; {one.describe(b, t)}",
+            return conclude(
+                f"scores of about {size:,.0f}; {one.describe(b, t)}",
                 "hidden keys have zero weight, whatever their scores are",
                 f"weights {numbers(weights[b, h, t])}",
+                place=one.place,
             )
     return KEPT
 
 
-def _with_large_scores(subject: Subject, model: object, case: Case, size: float = 4e4) -> Case:
+def _usual_score(subject: Subject, model: object) -> float:
+    """The largest median of the absolute scores of its attentions."""
+    _, steps = subject.trace(model, subject.case())
+    scores = [one.scores for one in attentions(steps) if one.scores is not None]
+    return max((float(s[s.isfinite()].abs().median()) for s in scores), default=1.0)
+
+
+def _with_large_scores(subject: Subject, case: Case, size: float, usual: float) -> Case:
     """The input, scaled so that its scores are about `size`."""
     if subject.kind.reads_scores:
         return Case(case.x.sign() * size * torch.linspace(0.9, 1.1, case.x.numel()).view_as(case.x))
-    _, steps = subject.trace(model, case)
-    scores = [one.scores for one in attentions(steps) if one.scores is not None]
-    largest = max((float(s[s.isfinite()].abs().median()) for s in scores), default=1.0)
-    factor = (size / max(largest, 1e-6)) ** 0.5
+    factor = (size / max(usual, 1e-6)) ** 0.5
     return case.map(lambda t: t * factor if t.is_floating_point() else t)
 
 

@@ -1,8 +1,8 @@
 """Promises about the blocks inside a stack, tested with the inputs that the stack gives them."""
 
-import copy
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +107,8 @@ def _residual(subject: Subject) -> Finding:
 
 
 def _wrong_residual(subject: Subject, call: BlockCall) -> Finding | None:
-    without_feed_forward = _ablated(subject, call, "feed-forward")
-    out = call.repeat(_ablated(subject, call, "all"), call.x)
+    with _ablated(subject, call, "all"):
+        out = call.repeat(call.block, call.x)
     example = f"{call.name} with the weights of all sub-layers 0"
     if not is_passed_through(out, call.x):
         return broken(
@@ -120,7 +120,9 @@ def _wrong_residual(subject: Subject, call: BlockCall) -> Finding | None:
             "x + sublayer(norm(x)), or norm(x + sublayer(x))",
             "norm(x) + sublayer(norm(x)): the residual is added to the norm of x, not to x",
         )
-    if not any(_mixes(call, without_feed_forward, axis) for axis in (0, 1)):
+    with _ablated(subject, call, "feed-forward"):
+        is_mixed = any(_mixes(call, axis) for axis in (0, 1))
+    if not is_mixed:
         return broken(
             f"{call.name} with the weights of its feed-forward network 0; its first position is changed",
             "the output of attention is added, so that the output of the block changes",
@@ -129,24 +131,35 @@ def _wrong_residual(subject: Subject, call: BlockCall) -> Finding | None:
     return None
 
 
-def _mixes(call: BlockCall, block: nn.Module, axis: int) -> bool:
+def _mixes(call: BlockCall, axis: int) -> bool:
     """Whether a change at the first index of an axis changes the output at another index."""
     x = call.x.clone()
     x.select(axis, 0).copy_(x.select(axis, 0).flip(-1) * 2)
-    change = differs(*(call.repeat(block, one, without_memory=True) for one in (call.x, x)))
+    change = differs(*(call.repeat(call.block, one, without_memory=True) for one in (call.x, x)))
     return bool(change.narrow(axis, 1, change.shape[axis] - 1).any())
 
 
-def _ablated(subject: Subject, call: BlockCall, which: str) -> nn.Module:
-    """A copy of the block with the weights of one sub-layer, or of all, set to zero."""
-    block = copy.deepcopy(call.block)
+@contextmanager
+def _ablated(subject: Subject, call: BlockCall, which: str) -> Iterator[None]:
+    """Inside this context, the weights of one sub-layer of the block, or of all, are zero.
+
+    The block itself is changed, not a copy: its functions may refer to its own layers.
+    """
+    parameters = list(call.block.parameters())
+    before = [p.clone() for p in parameters]
     width = call.x.shape[-1]
-    zero_sublayers(block, which, hidden_widths(subject) - {width, 2 * width, 3 * width})  # not attention's
+    zero_sublayers(
+        call.block, which, hidden_widths(subject) - {width, 2 * width, 3 * width}
+    )  # not attention's
     if which == "feed-forward":
-        for p in block.parameters():
+        for p in parameters:
             if p.dim() == 1 and not p.eq(1).all():
                 p.zero_()
-    return block
+    try:
+        yield
+    finally:
+        for p, values in zip(parameters, before, strict=True):
+            p.copy_(values)
 
 
 PROMISES = (

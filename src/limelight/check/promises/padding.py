@@ -1,5 +1,7 @@
 """Promises about padding: of a source, of tokens, and of sequences that are all padding."""
 
+import re
+
 import torch
 from torch import nn
 
@@ -11,6 +13,8 @@ from limelight.check.instruments.mask_influence import pattern_for
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
+# A model that compares its tokens with 0 has a padding token, even if it takes no argument for it.
+PADDING_CODE = re.compile(r"\b(src|tgt|trg|source|target|tokens?|inputs?|input_ids|seq|idx|x) ?(!=|==) ?0\b")
 NAN = "NaN, which spreads to all weights in training"
 
 
@@ -25,6 +29,7 @@ def _cross_padding(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"position {s} of the source is padding: changing it does not change the output",
                 "the output changes",
+                place=one.call_place,
             )
         if one.lost.any():
             b, t, s = first(one.lost)
@@ -32,6 +37,7 @@ def _cross_padding(subject: Subject) -> Finding:
                 one.describe(b, t),
                 f"position {s} of the source is allowed: changing it changes the output",
                 "the output does not change",
+                place=one.call_place,
             )
     return KEPT
 
@@ -41,10 +47,13 @@ def _padding(subject: Subject) -> Finding:
     """If a model has a padding token, more padding does not change its output."""
     model, case = subject.model(), subject.case()
     arguments = [name for name, role in subject.constructor_roles.items() if role == "pad"]
+    if case.source is not None:
+        arguments = [name for name in arguments if not re.match(r"tgt|trg|target", name.lower())]
     embeddings = [
         part for part in _modules(model) if isinstance(part, nn.Embedding) and part.padding_idx == 0
     ]
-    if not (arguments or embeddings) or subject.form.inputs != "tokens":
+    compared = PADDING_CODE.search(subject.source_code)
+    if not (arguments or embeddings or compared) or subject.form.inputs != "tokens":
         return inapplicable("it has no padding token")
     if subject.masks:
         return inapplicable("padding is given by its masks")
@@ -58,8 +67,10 @@ def _padding(subject: Subject) -> Finding:
         return KEPT
     what = "sequence" if case.source is None else "source"
     conclude = broken if arguments else warned
+    given = f"{arguments[0] if arguments else 'padding_idx'}=0" if arguments or embeddings else ""
+    given = given or f"padding is token 0, by the code `{compared[0] if compared else ''}`"
     return conclude(
-        f"{arguments[0] if arguments else 'padding_idx'}=0; two tokens 0 are appended to each {what}",
+        f"{given}; two tokens 0 are appended to each {what}",
         f"the same output at the other positions: {numbers(before.flatten()[:3])} …",
         f"{numbers(after.flatten()[:3])} …",
     )

@@ -1,6 +1,8 @@
 """Promises about the order of positions, and about sequences and positions that must not be mixed."""
 
+import inspect
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -8,11 +10,23 @@ import torch
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.batch_axis import POSITIONS_FIRST_HINT, positions_first_verdict
-from limelight.check.instruments.causal_behaviour import CAUSAL_CODE, CAUSAL_NAME, is_causal
+from limelight.check.instruments.causal_behaviour import (
+    CAUSAL_CODE,
+    CAUSAL_NAME,
+    is_causal,
+    self_attentions,
+)
 from limelight.check.instruments.influence import differs
+from limelight.check.instruments.op_trace import attentions
 from limelight.check.instruments.parts import POSITION_NAME
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
+
+
+def _masks_by_itself(subject: Subject, case: Case) -> bool:
+    """Whether some attention weights are zero although no mask is given."""
+    _, steps = subject.trace(subject.model(), case)
+    return any(bool((one.weights == 0).any()) for one in attentions(steps))
 
 
 def _takes_pairwise_mask(subject: Subject) -> bool:
@@ -35,14 +49,19 @@ def _permutation(subject: Subject) -> Finding:
         takes_mask = _takes_pairwise_mask(subject)
         if CAUSAL_NAME.search(subject.name) or (mentioned and not takes_mask):
             return inapplicable("it is causal, so that the order matters")
+        is_encoder = re.search(r"enc|bert|vit", subject.name, re.IGNORECASE)
+        if not takes_mask and not is_encoder and re.search(r"tri[lu]\b", subject.source_code):
+            return inapplicable("it has a causal mask of its own, so that the order matters")
         if not takes_mask:
-            conclude = broken if re.search(r"enc|bert|vit", subject.name, re.IGNORECASE) else warned
+            conclude = broken if is_encoder else warned
             return conclude(
                 "no mask is given",
                 "every position attends to all positions",
                 "no position attends to a later one",
                 "a causal mask was left in the code; if it is intended, put `causal` into the name",
             )
+    if case.source is not None and _masks_by_itself(subject, case):
+        return inapplicable("it is causal, so that the order matters")
     if case.source is not None:
         order = torch.tensor([2, 0, 3, 1])
         values = None if case.values is None else case.values[:, order]
@@ -50,6 +69,8 @@ def _permutation(subject: Subject) -> Finding:
         before = subject.call(model, case).out
         if torch.allclose(after, before, atol=1e-4):
             return KEPT
+        if subject.kind.is_bare and _is_symmetric_in_keys(subject):
+            return inapplicable("it expects as many keys as queries")
         example, expected = "keys and values", "the same outputs"
     else:
         order = torch.tensor([2, 0, 1])
@@ -63,6 +84,18 @@ def _permutation(subject: Subject) -> Finding:
         f"{expected}: {numbers(before[0, 0, :3])} …",
         f"{numbers(after[0, 0, :3])} …",
     )
+
+
+def _is_symmetric_in_keys(subject: Subject) -> bool:
+    """Whether the order of the keys does not matter if there are as many keys as queries."""
+    model, case = subject.model(), subject.case(keys=subject.sizes.queries)
+    reversed_case = replace(
+        case,
+        source=None if case.source is None else case.source.flip(1),
+        values=None if case.values is None else case.values.flip(1),
+    )
+    one, other = (subject.call(model, each).out for each in (case, reversed_case))
+    return bool(torch.allclose(one, other, atol=1e-4))
 
 
 @torch.no_grad()
@@ -121,7 +154,13 @@ def _heads_do_not_mix(subject: Subject) -> Finding:
                 "it changes: positions are mixed",
             )
     permuted = _permutation(subject)
-    return permuted if permuted.verdict == "FAIL" and not is_causal(subject) else KEPT
+    if permuted.verdict != "FAIL" or is_causal(subject):
+        return KEPT
+    found = self_attentions(subject)
+    is_masked = any(bool((one.weights == 0).any() or one.weights.isnan().any()) for one in found)
+    # Masked weights depend on the order of positions; but causal ones hide the future.
+    are_causal = is_masked and not any(bool(one.weights.triu(1).any()) for one in found)
+    return permuted if not is_masked or are_causal else KEPT
 
 
 def _mixed_batch(subject: Subject, model: object, case: Case) -> Finding | None:
@@ -168,12 +207,36 @@ def _positions_differ(subject: Subject) -> Finding:
         return _order_matters(subject, case)
     if differs(out[:, :1], out[:, 1:2]).any():
         return KEPT
+    if not _has_positions(subject) and not _attends(subject, case):
+        return inapplicable("it has no attention")
+    if "embedding-part" in subject.constructor_roles.values():
+        return inapplicable("its embeddings are arguments of its constructor")
+    if _has_relative_positions(subject):
+        return inapplicable("its positions are relative, which equal tokens do not show")
     conclude = broken if _has_positions(subject) else warned
     return conclude(
         f"the same token {same.shape[1]} times",
         "a different output at each position",
         f"the same output: {numbers(out[0, :2, :2])}",
     )
+
+
+def _attends(subject: Subject, case: Case) -> bool:
+    _, steps = subject.trace(subject.model(), case)
+    return bool(attentions(steps))
+
+
+def _has_relative_positions(subject: Subject) -> bool:
+    """Whether a part rotates queries and keys, or adds a bias to the scores, by the names in its code."""
+    codes = [
+        type(part) for part in subject.model().modules() if not type(part).__module__.startswith("torch.")
+    ]
+    pattern = re.compile(r"rope\b|rotary|rotate_half|alibi|relative_?(pos|bias)", re.IGNORECASE)
+    for code in codes:
+        with suppress(OSError, TypeError):  # its source cannot be read
+            if pattern.search(inspect.getsource(code)):
+                return True
+    return False
 
 
 def _order_matters(subject: Subject, case: Case) -> Finding:

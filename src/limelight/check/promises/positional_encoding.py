@@ -1,5 +1,6 @@
 """Promises about positional encodings: their values, and how they are added."""
 
+import re
 from typing import Any
 
 import torch
@@ -9,12 +10,14 @@ from limelight.check.harness.argument_names import constructor_role
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.batch_axis import POSITIONS_FIRST_HINT, positions_first_verdict
-from limelight.check.instruments.op_trace import same_values
-from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
+from limelight.check.instruments.op_trace import same_values, trace
+from limelight.check.instruments.rotation import is_rotary
+from limelight.check.instruments.second_device import device_fault
+from limelight.check.places import Place
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
 LENGTH = 7  # the number of positions that are compared
-NO_SECOND_DEVICE = "it could not be tested without a second device"
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -26,11 +29,16 @@ def sinusoids(length: int, width: int) -> Tensor:
     return table.float()
 
 
+def _length(subject: Subject) -> int:
+    """The number of positions that are compared: those of the table if it is added as a whole."""
+    return subject.sizes.longest if subject.sizes.queries == subject.sizes.longest else LENGTH
+
+
 @torch.no_grad()
 def _added(subject: Subject) -> tuple[Tensor, Tensor, Tensor]:
     """-> (T, D) the encoding of each position, (B, T, D) the input, (B, T, D) the output"""
     model = subject.model()
-    case = subject.case(queries=LENGTH)
+    case = subject.case(queries=_length(subject))
     out = subject.call(model, case).out
     if subject.form.inputs == "tokens":
         return out[0], case.x, out
@@ -39,7 +47,9 @@ def _added(subject: Subject) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _table_of(subject: Subject) -> Tensor:
-    """-> (T, D): the table that a function returns"""
+    """-> (T, D): the table that a function, or a layer without arguments, returns"""
+    if subject.is_module:
+        return torch.as_tensor(subject.model()()).float().squeeze()[:LENGTH]
     arguments: dict[str, Any] = {}
     sizes = subject.sizes
     required = [p for p in subject.parameters if p.default is p.empty]
@@ -76,18 +86,30 @@ def _is_learned(subject: Subject) -> bool:
 def _formula(subject: Subject) -> Finding:
     if _is_learned(subject):
         return inapplicable("its positions are learned")
+    if is_rotary(subject):
+        return inapplicable("it rotates its input")
     table, width = _values(subject), subject.sizes.width
-    right = sinusoids(LENGTH, width)
+    if table.dim() != 2 or table.shape[1] != width or not _has_sinusoids(subject, table):
+        return inapplicable("its values are no sines and cosines")
+    right = sinusoids(len(table), width)
     sines, cosines = right[:, 0::2], right[:, 1::2]
     halves = torch.cat([sines, cosines], 1)
     swapped = torch.stack([cosines, sines], 2).flatten(1)
     root = width**0.5
-    for one in (right, halves, swapped, torch.cat([cosines, sines], 1)):
+    for one in (right, halves, torch.cat([cosines, sines], 1)):
         if torch.allclose(table, one, atol=1e-4) or torch.allclose(table, one * root, atol=1e-4):
             return KEPT
+    if torch.allclose(table, swapped, atol=1e-4) or torch.allclose(table, swapped * root, atol=1e-4):
+        return warned(
+            f"position 1 of width {width}",
+            f"sines in even columns, cosines in odd ones: {numbers(right[1, :4])} …",
+            f"the other way round: {numbers(table[1, :4])} …",
+            "a model learns as well with both; but it is not the formula of the paper",
+            place=_place_of_sine(subject),
+        )
     # Another common form divides by (number of frequencies - 1).
     frequency = 10000.0 ** (-torch.arange(width // 2) / max(1, width // 2 - 1))
-    angle = torch.arange(LENGTH).unsqueeze(1) * frequency
+    angle = torch.arange(len(table)).unsqueeze(1) * frequency
     if torch.allclose(table, torch.cat([angle.sin(), angle.cos()], 1), atol=1e-3):
         return KEPT
     wrong = (table - right).abs() > 1e-4
@@ -96,7 +118,24 @@ def _formula(subject: Subject) -> Finding:
         f"position {t} of width {width}",
         f"sin and cos of {t} / 10000^(2i/{width}): {numbers(right[t, : max(4, d + 1)])} …",
         f"{numbers(table[t, : max(4, d + 1)])} …",
+        place=_place_of_sine(subject),
     )
+
+
+def _has_sinusoids(subject: Subject, table: Tensor) -> bool:
+    """Whether the values are computed as sines and cosines, or begin like them, with zeros and ones."""
+    if _place_of_sine(subject) is not None or re.search(r"\b(sin|cos)\b", subject.source_code):
+        return True
+    first, largest = table[0], float(table.abs().max())
+    is_zero, is_one = first.abs() < 1e-6, (first - largest).abs() < 1e-4
+    return bool((is_zero | is_one).all()) and bool(is_one.any())
+
+
+def _place_of_sine(subject: Subject) -> Place | None:
+    """The line that computes the sines, in the constructor or in the call."""
+    _, steps = trace(lambda: _values(subject))
+    sines = [step for step in steps if step.name.rstrip("_") in ("sin", "cos")]
+    return sines[0].place if sines else None
 
 
 def _differ(subject: Subject) -> Finding:
@@ -111,7 +150,7 @@ def _differ(subject: Subject) -> Finding:
             got="every sequence of the batch gets its own values, the same at all positions",
             hint=POSITIONS_FIRST_HINT,
         )
-    table = _values(subject)
+    table = _rotated_ones(subject) if is_rotary(subject) else _values(subject)
     for t in range(1, len(table)):
         for s in range(t):
             if torch.allclose(table[t], table[s], atol=1e-6):
@@ -126,6 +165,8 @@ def _differ(subject: Subject) -> Finding:
 def _is_added(subject: Subject) -> Finding:
     if subject.returns_table or subject.form.inputs == "tokens":
         return inapplicable("it returns a table and adds nothing")
+    if is_rotary(subject):
+        return inapplicable("it rotates its input")
     table, x, out = _added(subject)
     if torch.allclose(out - x, table.expand_as(out), atol=1e-4):
         return KEPT
@@ -143,25 +184,27 @@ def _is_added(subject: Subject) -> Finding:
     )
 
 
+def _rotated_ones(subject: Subject) -> Tensor:
+    """-> (T, D): the outputs for an input of ones, whose positions differ only by their rotation"""
+    ones = torch.ones_like(subject.case(queries=_length(subject)).x)
+    out = subject.call(subject.model(), Case(ones)).out
+    return out[0] if out.shape == ones.shape else out.reshape(-1, out.shape[-1])
+
+
 def _buffer(subject: Subject) -> Finding:
     """If the module is moved to another device, its table moves, too."""
     if not isinstance(subject.model(), nn.Module):
         return inapplicable("it is a function")
-    model = subject.model().to("meta")
-    try:
-        subject.call(model, subject.case().map(lambda t: t.to("meta")))
-    except NotImplementedError:
-        return inapplicable(NO_SECOND_DEVICE)
-    except RuntimeError as error:
-        if "device" not in str(error):
-            return inapplicable(NO_SECOND_DEVICE)
-        plain = [name for name, value in vars(model).items() if isinstance(value, Tensor)]
-        return broken(
-            "the module and its input are moved to another device",
-            "the table moves, too",
-            f"{', '.join(plain) or 'a tensor'} is not moved: {str(error).splitlines()[0]}",
-        )
-    return KEPT
+    fault = device_fault(subject, subject.case(), {})
+    if fault is None or not fault.attribute:
+        return KEPT
+    conclude = warned if fault.is_convention else broken
+    return conclude(
+        "the module and its input are moved to a GPU",
+        "the table moves, too",
+        f"on a GPU: {fault.cause}",
+        place=fault.place,
+    )
 
 
 def _table_type(subject: Subject) -> Finding:
@@ -184,10 +227,13 @@ def _formula_inside(subject: Subject) -> Finding:
         if torch.allclose(rows[0], first_row, atol=1e-6) and not torch.allclose(
             rows, sinusoids(len(rows), width), atol=1e-3
         ):
+            _, steps = trace(subject.model)
+            sines = [step for step in steps if step.name.rstrip("_") in ("sin", "cos")]
             return broken(
                 f"{name}, position 1",
                 f"{numbers(sinusoids(2, width)[1, :4])} …",
                 f"{numbers(rows[1, :4])} …",
+                place=sines[0].place if sines else None,
             )
     return KEPT if subject.form.inputs == "tokens" else inapplicable("it has no table of positions")
 

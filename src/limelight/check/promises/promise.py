@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from limelight.check.harness.subject import Subject
+from limelight.check.places import Place
 from limelight.check.report import Finding
 
 KEPT = Finding(verdict="pass")
@@ -27,14 +28,17 @@ class Promise:
         return f"{self.name}:{self.variant}" if self.variant else self.name
 
 
-def broken(example: str, expected: str, got: str, hint: str = "") -> Finding:
-    """The promise is broken; without a hint, that of the promise is used."""
-    return Finding(verdict="FAIL", example=example, expected=expected, got=got, hint=hint)
+def broken(example: str, expected: str, got: str, hint: str = "", *, place: Place | None = None) -> Finding:
+    """The promise is broken, by the line at `place`; without a hint, that of the promise is used."""
+    file, line = place or ("", 0)
+    return Finding(
+        verdict="FAIL", example=example, expected=expected, got=got, hint=hint, file=file, line=line
+    )
 
 
-def warned(example: str, expected: str, got: str, hint: str = "") -> Finding:
+def warned(example: str, expected: str, got: str, hint: str = "", *, place: Place | None = None) -> Finding:
     """The code is right in some situations and wrong in others."""
-    return Finding(verdict="warn", example=example, expected=expected, got=got, hint=hint)
+    return broken(example, expected, got, hint, place=place).model_copy(update={"verdict": "warn"})
 
 
 def inapplicable(reason: str) -> Finding:

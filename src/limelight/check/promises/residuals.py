@@ -10,7 +10,9 @@ from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.ablation import is_normalised, is_passed_through, zero_sublayers
 from limelight.check.instruments.influence import differs
+from limelight.check.instruments.op_trace import attentions
 from limelight.check.instruments.parts import compute_gradients, hidden_widths, linear_parameters, norms
+from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
@@ -50,6 +52,7 @@ def _residual_with(subject: Subject) -> Finding:
                 "the weights of the feed-forward network are 0; another position is changed",
                 "the output of attention is added, so that the output of the block changes",
                 "it does not change: the output of attention is lost",
+                place=_place_of_sublayer(subject, "attention"),
             )
     return _normalised_stream(subject, case)
 
@@ -109,7 +112,20 @@ def _no_residual(subject: Subject, case: Case, out: Tensor) -> Finding:
         f"the weights of all sub-layers are 0; position 0 is {numbers(case.x[0, 0, :3])} …",
         "x + 0: the output is the input, unchanged or normalised",
         f"{numbers(out[0, 0, :3])} …: the residual{where} is missing or adds something else",
+        place=_place_of_sublayer(subject, missing[0]) if missing else None,
     )
+
+
+def _place_of_sublayer(subject: Subject, which: str) -> Place | None:
+    """The line of the block that calls its attention, or its feed-forward network."""
+    model = subject.model()
+    _, steps = subject.trace(model, subject.case())
+    if which == "attention":
+        found = [one.softmax for one in attentions(steps)]
+    else:
+        widths = {(width,) for width in hidden_widths(subject)}
+        found = [step for step in steps if step.output.shape[-1:] in widths]
+    return found[0].call_place if found else None
 
 
 def _norm_count(subject: Subject) -> Finding:
@@ -119,9 +135,11 @@ def _norm_count(subject: Subject) -> Finding:
         return inapplicable("it is a function")
     used = _used_norms(subject, model)
     if not used and not norms(model):
-        found = [step for step in subject.trace(model, subject.case())[1] if "norm" in step.name]
-        if len(found) >= expected:
+        names = [step.name for step in subject.trace(model, subject.case())[1]]
+        if sum("norm" in name for name in names) >= expected:
             return KEPT
+        if {"var", "std", "rsqrt", "var_mean", "std_mean"} & set(names):
+            return inapplicable("its norms are no layers")
         return broken(
             "a block at initialisation", f"{expected} norms, one per sub-layer", "no norm with weights"
         )
@@ -131,7 +149,15 @@ def _norm_count(subject: Subject) -> Finding:
         f"a block with {expected} sub-layers",
         f"{expected} norms, each with its own weights",
         f"{len(used)} in use, called {_count_norm_calls(subject, model)} times",
+        place=_place_of_last_norm(subject, model),
     )
+
+
+def _place_of_last_norm(subject: Subject, model: nn.Module) -> Place | None:
+    """The line of the block that calls the last norm."""
+    _, steps = subject.trace(model, subject.case())
+    found = [step for step in steps if "norm" in step.name]
+    return found[-1].call_place if found else None
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Promises about robustness: inputs are not modified; any shape, precision and device works."""
 
+import re
 from typing import Any
 
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor, nn
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Masks, Subject
 from limelight.check.instruments.mask_influence import pattern_for
-from limelight.check.instruments.op_trace import Step
+from limelight.check.instruments.second_device import device_fault
+from limelight.check.places import Place, place_of_error
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
@@ -38,6 +40,7 @@ def _not_modified(subject: Subject) -> Finding:
                     f"the input at {where} is {float(before[tuple(where)]):.2f} before the call",
                     "the same after it",
                     f"{float(after[tuple(where)]):.2f}",
+                    place=_place_of_change(subject, model, case, masks),
                 )
         for name in masks:
             mask, copy = subject.given_masks.get(name, (None, None))
@@ -46,8 +49,21 @@ def _not_modified(subject: Subject) -> Finding:
     return KEPT
 
 
+def _place_of_change(subject: Subject, model: Any, case: Case, masks: Masks) -> Place | None:
+    """The first operation that changes a tensor with values of the input."""
+    _, steps = subject.trace(model, case, masks)
+    for step in steps:
+        if not step.name.endswith("_") or not step.inputs or not isinstance(step.inputs[0], Tensor):
+            continue
+        if any(bool(torch.isin(step.inputs[0], given).all()) for given in case.tensors()):
+            return step.place
+    return None
+
+
 @torch.no_grad()
 def _any_shape(subject: Subject) -> Finding:
+    if subject.kind.reads_scores and not subject.masks:
+        return inapplicable("it takes no mask: it may be for a single row of scores")
     model = subject.model()
     whole = subject.case()
     out = subject.call(model, whole).out
@@ -61,7 +77,9 @@ def _any_shape(subject: Subject) -> Finding:
             return found
         if found.shape != expected.shape or not torch.allclose(found, expected, atol=1e-4, equal_nan=True):
             return broken(example, _short(expected), _short(found))
-    if subject.form.inputs == "images" or subject.form.query != "BTD":
+    if subject.form.inputs == "images" or subject.form.query != "BTD" or _has_fixed_length(subject):
+        return KEPT
+    if subject.call(model, whole).shifted:
         return KEPT
     one = {"queries": 1} if subject.kind.reads_scores else {"queries": 1, "keys": 1}
     short = subject.case(**one)
@@ -75,12 +93,19 @@ def _any_shape(subject: Subject) -> Finding:
     return KEPT
 
 
+def _has_fixed_length(subject: Subject) -> bool:
+    """Whether it is for sequences of one length, such as the patches of an image: not a maximum length."""
+    names = [name for name, role in subject.constructor_roles.items() if role in ("longest", "patches")]
+    is_maximum = any(re.search(r"max|block|context|longest", name.lower()) for name in names)
+    return subject.sizes.queries == subject.sizes.longest and bool(names) and not is_maximum
+
+
 def _output_or_error(subject: Subject, model: Any, case: Case, example: str) -> Tensor | Finding:
     try:
         return subject.call(model, case).out
     except Exception as error:  # the checked code may raise anything
         first = str(error).splitlines()[0] if str(error) else ""
-        return broken(example, "an output", f"{type(error).__name__}: {first}")
+        return broken(example, "an output", f"{type(error).__name__}: {first}", place=place_of_error(error))
 
 
 def _not_contiguous(tensor: Tensor) -> Tensor:
@@ -106,7 +131,8 @@ def _half(subject: Subject) -> Finding:
     except Exception as error:  # an overflow, or an operation that does not exist on CPUs
         if "overflow" not in str(error):
             return inapplicable("torch cannot compute it in half precision on a CPU")
-        return warned("float16, with a mask", "an output", str(error).splitlines()[0])
+        got = str(error).splitlines()[0]
+        return warned("float16, with a mask", "an output", got, place=place_of_error(error))
     finally:
         if isinstance(model, nn.Module):
             model.float()
@@ -139,7 +165,8 @@ def _wrong_dtype_or_device(subject: Subject, case: Case, masks: Masks) -> Findin
         out = subject.call(model, double, masks).out
     except RuntimeError as error:
         if "dtype" in str(error) or "type" in str(error):
-            return broken("float64 weights and inputs", "an output", str(error).splitlines()[0])
+            got = str(error).splitlines()[0]
+            return broken("float64 weights and inputs", "an output", got, place=place_of_error(error))
         return None
     if out.is_floating_point() and out.dtype != torch.float64:
         return broken("float64 weights and inputs", "a float64 output", f"{out.dtype}")
@@ -147,30 +174,17 @@ def _wrong_dtype_or_device(subject: Subject, case: Case, masks: Masks) -> Findin
 
 
 def _wrong_device(subject: Subject, case: Case, masks: Masks) -> Finding | None:
-    example = "module and inputs on another device"
-    model = subject.model()
-    model = model.to("meta") if isinstance(model, nn.Module) else model
-    try:
-        _, steps = subject.trace(model, case.map(lambda t: t.to("meta")), masks)
-        mixed = next((step for step in steps if _mixes_devices(step)), None)
-        if mixed is not None:
-            return broken(example, "all tensors are on that device", f"{mixed.name} gets a tensor on the CPU")
-    except (RuntimeError, NotImplementedError) as error:
-        if "is not on the expected device" in str(error) or "on the same device" in str(error):
-            return broken(example, "an output on that device", str(error).splitlines()[0])
-    except Exception:  # tensors of the meta device have no values, which the checked code may need
+    fault = device_fault(subject, case, masks)
+    if fault is None:
         return None
-    return None
-
-
-# Operations of torch that accept tensors on two devices.
-TWO_DEVICES = ("_to_copy", "copy_", "index", "index_put", "index_put_", "_index_put_impl_", "to")
-
-
-def _mixes_devices(step: Step) -> bool:
-    tensors = [value for value in step.inputs if isinstance(value, Tensor)]
-    devices = {tensor.device.type for tensor in tensors if tensor.dim()}
-    return len(devices) > 1 and step.name not in TWO_DEVICES
+    conclude = warned if fault.is_convention else broken
+    return conclude(
+        "the module and its input are moved to a GPU",
+        "all tensors are on the GPU",
+        f"on a GPU: {fault.cause}"
+        + (", unless the device that it gets is changed, too" if fault.is_convention else ""),
+        place=fault.place,
+    )
 
 
 PROMISES = (

@@ -1,5 +1,6 @@
 """Promises about feed-forward networks, the depth of a stack, and unused weights."""
 
+import inspect
 import re
 from typing import Any
 
@@ -12,7 +13,14 @@ from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.influence import differs
 from limelight.check.instruments.op_trace import Step
-from limelight.check.instruments.parts import compute_gradients, hidden_widths, norms
+from limelight.check.instruments.parts import (
+    compute_gradients,
+    hidden_widths,
+    is_no_transformer,
+    norms,
+    place_of_definition,
+    used_by_other_outputs,
+)
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable
 from limelight.check.report import Finding
 
@@ -70,20 +78,34 @@ def _all_used(subject: Subject) -> Finding:
         return inapplicable("with one key, all attention weights are 1")
     uninitialised = [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
     if uninitialised:
-        return broken(f"{uninitialised[0]} after a call", "every layer is called", "its layer was not called")
+        return broken(
+            f"{uninitialised[0]} after a call",
+            "every layer is called",
+            "its layer was not called",
+            place=place_of_definition(model, uninitialised[0]),
+        )
     compute_gradients(subject, model)
     found = _matrices(model)
     largest = max((float(p.grad.abs().max()) for p in found.values() if p.grad is not None), default=0.0)
+    if largest != largest:
+        return inapplicable("its output is NaN")
     layers = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
     layers |= {id(p) for name, p in found.items() if "proj" in name or "qkv" in name}
     for part in norms(model):
         if all(p.grad is None for p in part.parameters(recurse=False)):
             name = next(name for name, one in model.named_modules() if one is part)
-            return broken(f"the gradient of {name}", "not zero: every norm is used", "there is none")
+            place = place_of_definition(model, name)
+            return broken(
+                f"the gradient of {name}", "not zero: every norm is used", "there is none", place=place
+            )
     for name, p in found.items():
-        if p.grad is None or not bool((p.grad.abs() > 1e-6 * largest).any()):
+        is_used = p.grad is not None and bool((p.grad.abs() > 1e-6 * largest).any())
+        if not is_used and (_is_for_caller(subject, name) or name in used_by_other_outputs(subject, model)):
+            continue
+        if not is_used:
             got = "there is none" if p.grad is None else "all zeros"
-            return broken(f"the gradient of {name}", "not zero: every matrix is used", got)
+            place = place_of_definition(model, name)
+            return broken(f"the gradient of {name}", "not zero: every matrix is used", got, place=place)
         if p.dim() == 2 and id(p) in layers and p.shape[1] >= 2 and len(p) > 2:
             unused = _count_unused_rows(subject, name, p)
             if unused > 0.3 * len(p):
@@ -91,8 +113,24 @@ def _all_used(subject: Subject) -> Finding:
                     f"the gradient of {name}, {tuple(p.shape)}",
                     "not zero: every row is used",
                     f"it is zero in {unused} of {len(p)} rows",
+                    place=place_of_definition(model, name),
                 )
     return KEPT
+
+
+def _is_for_caller(subject: Subject, name: str) -> bool:
+    """Whether a part of a model is called by others, as the generator of the annotated Transformer is."""
+    part = name.split(".")[0]
+    is_called = re.search(rf"self\.{part}\s*\(", subject.source_code)
+    if subject.kind.reads_tokens and "generat" in part.lower() and not is_called:
+        return True
+    # Another method than forward may use it, or a branch of forward for another task.
+    methods = vars(subject.target).items() if isinstance(subject.target, type) else ()
+    others = [m for n, m in methods if inspect.isfunction(m) and not re.search("init|reset|forward", n)]
+    is_branch = re.search(
+        rf"\n( +)if [^\n]*:\n(\1 +[^\n]*\n)*?\1 +return self\.{part}\(", subject.source_code
+    )
+    return bool(is_branch) or any(part in method.__code__.co_names for method in others)
 
 
 def _count_unused_rows(subject: Subject, name: str, first: nn.Parameter) -> int:
@@ -144,6 +182,8 @@ def _is_nonlinear_at(steps: list[Step], hidden: int) -> bool:
 @torch.no_grad()
 def _nonlinearity(subject: Subject) -> Finding:
     model, case = subject.model(), subject.case()
+    if not _matrices(model):
+        return inapplicable("it has no weight matrices")
     if subject.kind.is_feed_forward:
         other = torch.randn_like(case.x)
         middle, one, two = (subject.call(model, Case(x)).out for x in ((case.x + other) / 2, case.x, other))
@@ -160,16 +200,20 @@ def _nonlinearity(subject: Subject) -> Finding:
 
 def _between_layers(subject: Subject, model: Any) -> Finding:
     """Whether a nonlinear operation is applied to the hidden units; a norm before them does not count."""
+    if is_no_transformer(model):
+        return inapplicable("it has recurrent or convolutional layers")
     widths = _found_hidden_widths(subject, model)
     if not widths:
         return inapplicable("it has no feed-forward network of the given width")
     _, steps = subject.trace(model, subject.case())
     if any(_is_nonlinear_at(steps, width) for width in widths):
         return KEPT
+    hidden = [step for step in steps if step.output.shape[-1:] == (max(widths),)]
     return broken(
         f"{max(widths)} hidden units of the feed-forward network",
         "an activation function between its two layers",
         "there is none: the two layers are one linear map",
+        place=hidden[0].place if hidden else None,
     )
 
 
@@ -181,7 +225,9 @@ def _found_hidden_widths(subject: Subject, model: Any) -> set[int]:
     for name, p in model.named_parameters():
         if p.dim() >= 2 and not qkv.search(name):
             found |= possible & set(p.shape)
-    return found
+    # The width of a norm or an embedding is that of the model.
+    parts = [*norms(model), *(part for part in model.modules() if isinstance(part, nn.Embedding))]
+    return found - {p.shape[-1] for part in parts for p in part.parameters(recurse=False)}
 
 
 def _hidden_width(subject: Subject) -> Finding:

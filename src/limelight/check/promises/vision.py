@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from limelight.check.harness.crash import is_refusal
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.sizes import Sizes
 from limelight.check.harness.subject import Subject
@@ -31,6 +32,8 @@ def _patch_order(subject: Subject) -> Finding:
     try:
         return _order_of_tokens(subject, wide)
     except Exception as error:
+        if is_refusal(error) or subject.sizes.patches_per_side:
+            return found
         return broken(f"an image of {wide.image[0]} × {wide.image[1]} pixels", "an output", str(error))
 
 
@@ -98,6 +101,7 @@ def _patch_order_inside(subject: Subject) -> Finding:
     sizes, model, case = subject.sizes, subject.model(), subject.case()
     width = sizes.channels * sizes.patch**2
     layers = [part for part in model.modules() if isinstance(part, nn.Linear) and part.in_features == width]
+    layers = [] if _has_convolution(model) else layers
     tokens_of = (
         partial(_input_of, subject, model, layers[0]) if layers else partial(_embedded, subject, model)
     )
@@ -154,7 +158,9 @@ def _residual(subject: Subject) -> Finding:
     """If the weights of the blocks are 0, the class token, or the patches, still reach the output."""
     model, case = subject.model(), subject.case()
     for _, p in linear_parameters(model):
-        if not _is_outside_of_blocks(p, subject) or (p.dim() == 1 and p.shape[0] != subject.sizes.classes):
+        if not _is_outside_of_blocks(p, subject, model) or (
+            p.dim() == 1 and p.shape[0] != subject.sizes.classes
+        ):
             p.zero_()
     before = subject.call(model, case).out
     other = subject.call(model, Case(1 - case.x)).out
@@ -179,7 +185,7 @@ def _class_token(subject: Subject) -> Finding:
     if not tokens:
         return inapplicable("it has no class token")
     for _, p in linear_parameters(model):
-        if not _is_outside_of_blocks(p, subject):
+        if not _is_outside_of_blocks(p, subject, model):
             p.zero_()
     out = subject.call(model, case).out
     other = subject.call(model, Case(case.x.flip(0) * 2 - 0.3)).out
@@ -197,11 +203,17 @@ def _is_class_token(name: str, p: Tensor, width: int) -> bool:
     return ("cls" in plain or "class" in plain) and p.shape[-1:] == (width,) and p.numel() == width
 
 
-def _is_outside_of_blocks(p: Tensor, subject: Subject) -> bool:
+def _has_convolution(model: nn.Module) -> bool:
+    """Whether a convolution embeds the patches, not a linear layer."""
+    return any(isinstance(part, nn.Conv2d) for part in model.modules())
+
+
+def _is_outside_of_blocks(p: Tensor, subject: Subject, model: nn.Module) -> bool:
     """Whether a parameter belongs to the patch embedding or the head."""
     sizes = subject.sizes
-    patch = sizes.channels * sizes.patch**2
-    return p.dim() == 4 or patch in p.shape or sizes.classes in p.shape or p.dim() == 3 or p.dim() == 1
+    patch = 0 if _has_convolution(model) else sizes.channels * sizes.patch**2
+    is_table = p.dim() == 3 and p.shape[1] in (1, sizes.patches, sizes.patches + 1)
+    return p.dim() in (1, 4) or patch in p.shape or sizes.classes in p.shape or is_table
 
 
 @torch.no_grad()

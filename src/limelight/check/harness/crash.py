@@ -1,0 +1,114 @@
+"""Errors that the checked code raises: whose mistake they are, and where they are raised."""
+
+import linecache
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from limelight.check.harness.inputs import CannotCall
+from limelight.check.harness.time_limit import CALL_SECONDS, TooSlow
+from limelight.check.places import place_of_error
+from limelight.check.report import Finding
+
+WRONG_NAMES = (NameError, AttributeError)
+# Messages about the definitions of the checked code, whatever it is called with.
+WRONG_CALL = re.compile(
+    r"unexpected keyword argument|required positional argument|positional arguments? but|multiple values for"
+    r"|before Module.__init__\(\)|missing the required|is not subclass|is not a Module subclass"
+)
+OF_OUR_VALUES = re.compile(r"\b(NoneType|int|float|tuple|list|bool|str|dict|Settings|RecordingConfig)\b")
+UNFINISHED = re.compile(r"your code|to-?do|implement (this|me|here)|fill in|replace.{0,9}pass", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call that failed: the error, and what was passed."""
+
+    error: BaseException
+    passed: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file and the line of the checked code that raised the error."""
+        return self.file, self.line
+
+    @property
+    def code(self) -> str:
+        """That line."""
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def message(self) -> str:
+        """The error in one line."""
+        if isinstance(self.error, TooSlow):
+            return f"it did not return within {CALL_SECONDS:g} s"
+        first = str(self.error).strip().splitlines()[0] if str(self.error).strip() else ""
+        name = type(self.error).__name__
+        return f"{name}: {first}" if first else name
+
+
+def attempt(error: BaseException, passed: str) -> Attempt:
+    """An attempt that ended with this error."""
+    file, line = place_of_error(error) or ("", 0)
+    return Attempt(error, passed, file, line)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the checked code itself refuses an input: with `raise` or `assert`."""
+    return bool(re.match(r"(raise|assert)\b", attempt(error, "").code))
+
+
+def crash(attempts: Sequence[Attempt], *, all_known: bool) -> Attempt | None:
+    """The attempt that shows a mistake of the checked code, or None if our arguments may be the cause.
+
+    `all_known`: the meaning of every argument is known by its name.
+    """
+    first = attempts[0] if attempts else None
+    if first is not None and isinstance(first.error, TooSlow):
+        return first
+    if first is None or not first.line or isinstance(first.error, ImportError):
+        return None
+    if is_refusal(first.error):
+        return None
+    is_ours = bool(OF_OUR_VALUES.search(str(first.error)))
+    if isinstance(first.error, WRONG_NAMES) and not is_ours:
+        return first
+    # What is passed on as *args or **kwargs may be our guess.
+    if (
+        isinstance(first.error, TypeError)
+        and WRONG_CALL.search(str(first.error))
+        and not re.search(r"\*\w", first.code)
+    ):
+        return first
+    if not all_known or is_ours or len({one.place for one in attempts}) > 1:
+        return None
+    return first if isinstance(first.error, (RuntimeError, TypeError, ValueError, KeyError)) else None
+
+
+def crash_finding(found: Attempt) -> Finding:
+    """A call of the checked code ends with an error."""
+    return Finding(
+        promise="runs",
+        statement="a call returns",
+        verdict="FAIL",
+        example=found.passed,
+        expected="an output",
+        got=found.message,
+        hint="run this call yourself: the last line of the traceback that is in your file is the one to mend",
+        file=found.file,
+        line=found.line,
+        code=found.code,
+    )
+
+
+def is_unfinished(source_code: str, attempts: Sequence[Attempt]) -> bool:
+    """Whether the code was not written yet: NotImplementedError, or a None where an assignment has a gap."""
+    for one in attempts[:1]:
+        if isinstance(one.error, NotImplementedError) and one.line:
+            return True
+        is_none = isinstance(one.error, CannotCall) or "NoneType" in str(one.error)
+        if is_none and UNFINISHED.search(source_code):
+            return True
+    return False
