@@ -32,3 +32,27 @@ def test_the_report_beside_a_submission_is_the_output_of_check(
 
 def test_there_are_three_example_submissions() -> None:
     assert len(CHECKED) == 3
+
+
+def test_the_marks_of_the_example_class_are_those_of_the_documentation(tmp_path: Path) -> None:
+    folder = EXAMPLES / "mark"
+    given = [str(folder / "submissions"), "--rubric", str(folder / "rubric.toml")]
+    done = command("mark", *given, "--out", str(tmp_path / "marks"))
+    assert done.returncode == 0, done.stderr
+    marks = (tmp_path / "marks" / "marks.csv").read_bytes()
+    assert marks == (folder / "marks.csv").read_bytes()
+    documented = (EXAMPLES.parent / "docs" / "mark.md").read_text()
+    assert marks.decode("utf-8-sig") in documented
+    assert (folder / "rubric.toml").read_text().split("\n\n")[1] in documented
+
+
+def test_the_documented_cell_for_nbgrader_gives_points() -> None:
+    document = (EXAMPLES.parent / "docs" / "mark.md").read_text()
+    cell = document.split("```python\nfrom limelight.check import check\n")[1].split("```")[0]
+    *lines, last = cell.strip().splitlines()
+    solution = (EXAMPLES / "mark" / "solution.py").read_text()
+    for code, points in ((solution, 5), (solution.replace("math.sqrt", ""), 3)):
+        names: dict[str, object] = {"__name__": "solution"}
+        exec(code, names)
+        exec("from limelight.check import check\n" + "\n".join(lines), names)
+        assert eval(last, names) == points

@@ -1,0 +1,1 @@
+"""Marks the submissions of a class by a rubric."""

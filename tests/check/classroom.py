@@ -1,0 +1,54 @@
+"""A class whose submissions are notebooks: originals, broken twins, and some that end or block the check."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from twins import TWINS, Twin
+
+ORIGINALS = Path(__file__).parent / "originals"
+STYLES = ("uva_style", "d2l_style", "torch_style", "plain_style", "public_style")
+
+# What the submissions of careless or hostile students do; each is added to a correct solution.
+HOSTILE = {
+    "hanging": "class Blocked:\n    while True: pass",
+    "crashing": "class Crash:\n    import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "exiting": "class Exit:\n    import os; os._exit(0)",
+    "flooding": "class Flood:\n    import os\n    for _ in range(2000): os.write(1, b'x' * 65536)",
+    "patching": "class Patch:\n    import torch\n    torch.softmax = lambda x, dim: x",
+}
+
+
+def broken_source(twin: Twin) -> str:
+    """The code of an original with the mistake of the twin."""
+    text = (ORIGINALS / f"{twin.original}.py").read_text()
+    start = text.index(twin.after) if twin.after else 0
+    end = text.find("\nclass ", start + 1) if twin.after else len(text)
+    part = text[start : end if end > 0 else len(text)]
+    assert twin.old in part, f"{twin.old!r} is not in {twin.original}"
+    return text[:start] + part.replace(twin.old, twin.new) + text[start + len(part) :]
+
+
+def notebook(code: str) -> str:
+    """A notebook with one cell per definition."""
+    cells = [{"cell_type": "code", "metadata": {}, "source": cell} for cell in code.split("\n\n\n")]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def make_class(folder: Path, size: int, styles: Sequence[str] = STYLES) -> None:
+    """Write `size` submissions: hostile ones, then originals of these styles and twins in turn."""
+    twins = [twin for twin in TWINS if twin.original in styles]
+    hostile = list(HOSTILE.items())[: size // 2]
+    for number in range(size):
+        if number < len(hostile):
+            name, extra = hostile[number]
+            code = f"{(ORIGINALS / f'{styles[0]}.py').read_text()}\n\n\n{extra}\n"
+        elif number % 5 == 0:
+            name = styles[number // 5 % len(styles)]
+            code = (ORIGINALS / f"{name}.py").read_text()
+        else:
+            twin = twins[number * 7 % len(twins)]
+            name, code = f"{twin.original} {twin.promise}", broken_source(twin)
+        student = folder / f"student {number:02} {name}"
+        student.mkdir(parents=True)
+        (student / "homework.ipynb").write_text(notebook(code))
