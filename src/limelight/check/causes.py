@@ -82,4 +82,5 @@ def _mention(finding: Finding, inner: Report) -> Finding:
         statement=finding.statement,
         verdict="n/a",
         hint=f"see {where}, which it uses",
+        see=inner.name,
     )

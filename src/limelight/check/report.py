@@ -21,6 +21,7 @@ class Finding(Config):
     expected: str = Field("", description="the result that the promise requires")
     got: str = Field("", description="the result of the checked code")
     hint: str = Field("", description="the usual mistake; for n/a, the reason")
+    see: str = Field("", description="for a mistake that is only mentioned, the object that it belongs to")
     file: str = Field("", description="the name of the file that `line` is in, if it is another one")
     line: int = Field(0, description="the line of the checked code that causes it; 0 if it is unknown")
     cell: int = Field(0, description="the cell of a notebook, in which lines are counted; 0 in a Python file")

@@ -57,6 +57,17 @@ def test_broken_promises_and_those_that_do_not_apply_give_none() -> None:
     assert marked(crash, MASK, rubric=lenient).points == 3
 
 
+def test_a_mistake_that_is_only_mentioned_costs_points_once() -> None:
+    mention = Finding(promise="scale", verdict="n/a", hint="see inner, which it uses", see="inner")
+    outer = GOOD.model_copy(update={"findings": (mention, *GOOD.findings[1:])})
+    inner = report("inner", "scaled-dot-product", scale="FAIL")
+    assert marked(outer, inner, MASK).points == 3.5
+    assert marked(outer, report("inner", "scaled-dot-product", scale="warn"), MASK).points == 5.5
+    parts = RUBRIC.parts | {"inner": Part(kind="scaled-dot-product", points={"scale": 1})}
+    both = RUBRIC.model_copy(update={"parts": parts})
+    assert marked(outer, inner, MASK, rubric=both).points == 5.5  # it costs the point of the inner part
+
+
 def test_the_best_object_of_a_kind_counts_and_none_counts_twice() -> None:
     assert [part.name for part in marked(HALF, GOOD, MASK).parts] == ["Mine", "make_mask"]
     two = {"one": RUBRIC.parts["attention"], "two": RUBRIC.parts["attention"]}

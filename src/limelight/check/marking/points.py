@@ -87,9 +87,26 @@ def give_points(
         found = [one for one in everything if one[1].name == part.name]
         if not found:
             found = [one for one in by_kind if one[1].kind == part.kind]
-        parts.append(_mark_part(rubric, title, found))
+        parts.append(
+            _mark_part(rubric, title, [(one, _with_mentioned(rubric, one, report)) for one, report in found])
+        )
         by_kind = [one for one in by_kind if one[1].name != parts[-1].name]  # it is not counted twice
     return Mark(submission, tuple(reports), tuple(parts), code)
+
+
+def _with_mentioned(rubric: Rubric, found: FileReport, report: Report) -> Report:
+    """A mistake that is only mentioned counts if the object that it belongs to is no part of the rubric."""
+    by_name = {one.name: one for one in found.reports}
+    names, kinds = ({getattr(part, key) for part in rubric.parts.values()} for key in ("name", "kind"))
+    findings = []
+    for finding in report.findings:
+        inner = by_name.get(finding.see)
+        if inner is not None:
+            is_part = inner.name in names or inner.kind in kinds
+            original = next(one for one in inner.findings if one.promise == finding.promise)
+            finding = finding.model_copy(update={"verdict": "pass"}) if is_part else original
+        findings.append(finding)
+    return report.model_copy(update={"findings": tuple(findings)})
 
 
 def _mark_part(rubric: Rubric, title: str, found: Sequence[Found]) -> PartMark:
