@@ -1,8 +1,11 @@
 """A class whose submissions are notebooks: originals, broken twins, and some that end or block the check."""
 
+import importlib.util
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from twins import TWINS, Twin
 
@@ -17,6 +20,17 @@ HOSTILE = {
     "flooding": "class Flood:\n    import os\n    for _ in range(2000): os.write(1, b'x' * 65536)",
     "patching": "class Patch:\n    import torch\n    torch.softmax = lambda x, dim: x",
 }
+
+
+def load(path: Path) -> ModuleType:
+    """A Python file as a module with the name of the file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def broken_source(twin: Twin) -> str:

@@ -1,13 +1,12 @@
 """Correct code keeps all promises; each broken twin of it breaks the expected one."""
 
-import importlib.util
 import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from classroom import ORIGINALS, broken_source
+from classroom import ORIGINALS, broken_source, load
 from support import must_fail
 from twins import TWINS, Twin
 
@@ -19,16 +18,6 @@ from limelight.check.kinds import KINDS, Kind
 from limelight.check.report import Report
 
 pytestmark = pytest.mark.slow
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache

@@ -68,6 +68,12 @@ def _source(thing: Any) -> str:
         return ""
 
 
+def is_layer_of_kind(name: str, thing: Any) -> bool:
+    """Whether it is a module whose name fits a kind, although it may not be checked."""
+    is_layer = isinstance(thing, type) and issubclass(thing, torch.nn.Module)
+    return is_layer and kind_of_name(name, is_class=True) is not None
+
+
 def _is_interface(thing: Any, others: list[Any]) -> bool:
     """Whether it is a base class without a forward of its own: its subclasses are checked."""
     if not isinstance(thing, type) or not issubclass(thing, torch.nn.Module):

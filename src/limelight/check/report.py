@@ -9,6 +9,7 @@ from limelight.config import Config
 Verdict = Literal["pass", "FAIL", "warn", "n/a"]
 NO_PARTS = "it has no function or nn.Module whose name looks like"  # in `trouble`, if nothing is checked
 UNTRUSTED = "the results cannot be trusted"  # in `trouble`, if the checked code tampers with the check
+RUNS = "a call returns"  # the statement of the promise `runs`, which is tested by every call
 
 
 class Finding(Config):

@@ -1,12 +1,12 @@
 """How an object is called: whose mistake an error is, what is replaced, and what is noted."""
 
-import importlib.util
 import signal
 import sys
 from itertools import count
 from pathlib import Path
 
 import pytest
+from classroom import load
 
 from limelight.check.discover import candidates
 from limelight.check.examine import examine
@@ -58,12 +58,7 @@ def report(folder: Path, code: str, name: str) -> Report:
     stem = f"submission{next(NUMBERS)}"
     path = folder / f"{stem}.py"
     path.write_text(code)
-    spec = importlib.util.spec_from_file_location(stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[stem] = module
-    spec.loader.exec_module(module)
+    module = load(path)
     thing, kind = candidates(vars(module), stem)[name]
     return examine(thing, name, kind, vars(module))
 

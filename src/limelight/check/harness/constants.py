@@ -13,17 +13,8 @@ from limelight.check.harness.sizes import Sizes
 from limelight.check.kinds import Kind
 from limelight.check.used_names import used_globals
 
-FIELDS = {  # the field of Sizes for each role of a constant
-    "heads": "heads",
-    "depth": "depth",
-    "hidden": "hidden",
-    "vocabulary": "vocabulary",
-    "longest": "longest",
-    "patch": "patch",
-    "channels": "channels",
-    "classes": "classes",
-    "width": "width",
-}
+# The roles that are fields of Sizes.
+FIELDS = ("heads", "depth", "hidden", "vocabulary", "longest", "patch", "channels", "classes", "width")
 
 
 def size_constants(target: Any) -> dict[tuple[str, str], str]:
@@ -45,7 +36,7 @@ def sizes_of_constants(target: Any, sizes: Sizes) -> Sizes:
     for (module, name), role in size_constants(target).items():
         value = vars(sys.modules[module])[name]
         if role in FIELDS:
-            changes.setdefault(FIELDS[role], value)
+            changes.setdefault(role, value)
         if role == "image":
             changes.setdefault("image", (value, value))  # type: ignore[arg-type]
     return sizes.replace(**changes)

@@ -51,17 +51,13 @@ class Constructor:
         kind: Kind,
         sizes: Sizes,
         seed: int = 1,
-        given: dict[str, Any] | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """All objects that can be constructed, each with the number of its arguments; the most likely first.
-
-        `given` arguments are fixed.
-        """
+        """All objects that can be constructed, with the number of their arguments; the most likely first."""
         error: Exception | None = None
         found = False
         for number in range(MAXIMUM_TRIES):
             try:
-                instance = self.instance(target, kind, sizes, seed, given, number)
+                instance = self.instance(target, kind, sizes, seed, number=number)
             except StopIteration:
                 break
             except Exception as raised:  # the checked code may raise anything
@@ -81,7 +77,10 @@ class Constructor:
         given: dict[str, Any] | None = None,
         number: int = 0,
     ) -> Any:
-        """The object with one of the possible sets of arguments; StopIteration if there are fewer."""
+        """The object with one of the possible sets of arguments; StopIteration if there are fewer.
+
+        `given` arguments are fixed.
+        """
         given = given or {}
         named = {name: value for name, value in given.items() if name in inspect.signature(target).parameters}
         arguments = next(islice(self.arguments(target, kind, sizes, given), number, None))

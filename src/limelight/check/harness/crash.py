@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from limelight.check.harness.inputs import CannotCall
 from limelight.check.harness.time_limit import CALL_SECONDS, TooSlow
 from limelight.check.places import place_of_error
-from limelight.check.report import Finding
+from limelight.check.report import RUNS, Finding
 
 WRONG_NAMES = (NameError, AttributeError)
 # Messages about the definitions of the checked code, whatever it is called with.
@@ -91,7 +91,7 @@ def crash_finding(found: Attempt) -> Finding:
     """A call of the checked code ends with an error."""
     return Finding(
         promise="runs",
-        statement="a call returns",
+        statement=RUNS,
         verdict="FAIL",
         example=found.passed,
         expected="an output",
@@ -105,10 +105,8 @@ def crash_finding(found: Attempt) -> Finding:
 
 def is_unfinished(source_code: str, attempts: Sequence[Attempt]) -> bool:
     """Whether the code was not written yet: NotImplementedError, or a None where an assignment has a gap."""
-    for one in attempts[:1]:
-        if isinstance(one.error, NotImplementedError) and one.line:
-            return True
-        is_none = isinstance(one.error, CannotCall) or "NoneType" in str(one.error)
-        if is_none and UNFINISHED.search(source_code):
-            return True
-    return False
+    error = attempts[0].error if attempts else None
+    if isinstance(error, NotImplementedError) and attempts[0].line:
+        return True
+    is_none = isinstance(error, CannotCall) or "NoneType" in str(error)
+    return is_none and bool(UNFINISHED.search(source_code))

@@ -73,8 +73,7 @@ class _Search:
     def succeeds(self, plan: Plan) -> bool:
         """Whether it can be called in this way; then the subject is set to it."""
         subject = self.subject
-        subject.sizes = subject.built_with = plan.sizes
-        subject.keep_defaults, subject.fill_options = plan.keep_defaults, plan.fill_options
+        subject.plan, subject.sizes = plan, plan.sizes
         try:
             subject.masks = subject.mask_arguments()
             roles = subject.roles.values()
@@ -103,7 +102,7 @@ class _Search:
         if not subject.is_constructed:
             yield 0, subject.target
             return
-        yield from subject.constructor.instances(subject.target, subject.kind, subject.built_with)
+        yield from subject.constructor.instances(subject.target, subject.kind, subject.plan.sizes)
 
     def _can_be_called(self, sizes: Sizes, instance: Any) -> bool:
         """Try the sizes of the plan, then those that the object has."""
@@ -163,7 +162,7 @@ def _reason(attempts: list[Attempt]) -> str:
 
 def _passed(subject: Subject, *, constructor: bool = False) -> str:
     """What the object was called with."""
-    sizes, form = subject.built_with, subject.form
+    sizes, form = subject.plan.sizes, subject.form
     if constructor:
         return f"constructed with width {sizes.width}, {sizes.heads} heads and other small sizes"
     shape = {

@@ -7,14 +7,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from limelight.check.harness.argument_names import constructor_role
-from limelight.check.harness.constants import FIELDS
 from limelight.check.harness.sizes import Sizes
 from limelight.check.kinds import Kind
 
 
 def observed_sizes(model: nn.Module, kind: Kind, sizes: Sizes) -> Sizes:
     """The given sizes, with those that the module has in their places."""
-    changes: dict[str, object] = dict(_attributes(model, kind))
+    changes: dict[str, object] = dict(_attributes(model))
     changes |= _images(model, sizes) if kind.reads_images else _layers(model, kind)
     return sizes.replace(**changes)
 
@@ -31,7 +30,7 @@ def fitted_sizes(model: Any, out: Tensor, kind: Kind, sizes: Sizes) -> Sizes:
     return sizes.replace(**changes)
 
 
-def _attributes(model: nn.Module, kind: Kind) -> dict[str, int]:
+def _attributes(model: nn.Module) -> dict[str, int]:
     """Sizes that the module has as attributes, such as `self.num_heads`."""
     found: dict[str, int] = {}
     own = [part for part in model.modules() if not type(part).__module__.startswith("torch.nn.modules")]
@@ -39,8 +38,8 @@ def _attributes(model: nn.Module, kind: Kind) -> dict[str, int]:
     for part in [*own, *attentions]:
         for name, value in vars(part).items():
             role = constructor_role(name) if type(value) is int and value > 0 else None
-            if role in FIELDS and role in ("heads", "vocabulary", "longest"):
-                found.setdefault(FIELDS[role], value)
+            if role in ("heads", "vocabulary", "longest"):
+                found.setdefault(role, value)
     return found
 
 

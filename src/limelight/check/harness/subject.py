@@ -19,6 +19,7 @@ from limelight.check.harness.dropout_off import dropout_off
 from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result
 from limelight.check.harness.mask_formats import MaskFormat
 from limelight.check.harness.outputs import read_result
+from limelight.check.harness.plans import Plan
 from limelight.check.harness.random_weights import randomise
 from limelight.check.harness.signature import FIRST_STATE, Roles, all_allowed, call_roles, mask_arguments
 from limelight.check.harness.sizes import SIZES, Sizes
@@ -26,6 +27,8 @@ from limelight.check.instruments.op_trace import Step, trace
 from limelight.check.kinds import Kind
 
 Masks = dict[str, Tensor]  # by the name of a mask argument: (B, T, S), True where a query may attend to a key
+
+FIRST_PLAN = Plan(SIZES)
 
 
 @dataclass
@@ -41,9 +44,7 @@ class Subject:
     masks: list[MaskArgument] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     construction: int = 0  # which of the possible sets of constructor arguments is used
-    built_with: Sizes = SIZES  # the sizes that the constructor gets; the module may have other ones
-    keep_defaults: bool = False  # the constructor only gets arguments that have no default
-    fill_options: bool = False  # the constructor gets values for arguments with the default None, too
+    plan: Plan = FIRST_PLAN  # what the constructor gets; the module may have other sizes
     constructor_arguments: dict[str, Any] = field(default_factory=dict)  # given to every new object
     call_arguments: dict[str, Any] = field(default_factory=dict)  # given to every call
     targets: str | None = None  # an argument that gets the tokens again, as the targets of the loss
@@ -70,14 +71,14 @@ class Subject:
     @property
     def constructor(self) -> Constructor:
         """Constructs it with the classes of its file."""
-        return Constructor(self.namespace, self.keep_defaults, self.fill_options)
+        return Constructor(self.namespace, self.plan.keep_defaults, self.plan.fill_options)
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
         """The parameters of a call."""
         called = self.target
         if self.is_constructed and not isinstance(called, type):
-            _, called = next(self.constructor.instances(called, self.kind, self.built_with))
+            _, called = next(self.constructor.instances(called, self.kind, self.plan.sizes))
         if isinstance(called, type):
             called = with_forward(called)
             called = called.forward if hasattr(called, "forward") else called.__call__
@@ -138,7 +139,7 @@ class Subject:
         model = self.constructor.instance(
             self.target,
             self.kind,
-            self.built_with.replace(**sizes),
+            self.plan.sizes.replace(**sizes),
             seed,
             self.constructor_arguments | (given or {}),
             self.construction,

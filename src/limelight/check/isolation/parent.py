@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from limelight.check.causes import mentioned_once
 from limelight.check.isolation.connection import Server, Worker
 from limelight.check.isolation.sources import NOTEBOOK
-from limelight.check.report import UNTRUSTED, FileReport, Finding, Report
+from limelight.check.report import RUNS, UNTRUSTED, FileReport, Finding, Report
 from limelight.errors import WrongInput
 
 PATIENCE = 4  # of a process that gets no CPU time on a busy machine, or that only waits
@@ -191,7 +191,7 @@ def _did_not_return(name: str, kind: str, code: int, timed_out: bool, limits: Li
     ended = f"it ended the process ({_exit_reason(code)})"
     finding = Finding(
         promise="runs",
-        statement="a call returns",
+        statement=RUNS,
         verdict="FAIL",
         example="it is constructed and called with small inputs",
         expected="it returns",

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from limelight.check.adapter import UNKNOWN, adapter
-from limelight.check.discover import candidates, kind_of
+from limelight.check.discover import candidates, is_layer_of_kind, kind_of
 from limelight.check.examine import examine
 from limelight.check.isolation.integrity import Integrity
 from limelight.check.isolation.loading import Submission, load
@@ -111,6 +111,9 @@ def _selected(submission: Submission, request: dict[str, Any], send: Send) -> di
     kind = None if request["kind"] is None else KINDS[request["kind"]]
     known = candidates(names, submission.module.__name__)
     if name is None:
+        skipped = [one for one in submission.own if one not in known and is_layer_of_kind(one, names[one])]
+        if skipped:
+            send(note=f"not checked, as they are recurrent or only base classes: {', '.join(skipped)}")
         found = {one: known[one] for one in known if kind is None or known[one][1] is kind}
         if not found:
             send(trouble=_no_candidates(submission, request["kind"]))

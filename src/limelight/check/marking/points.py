@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from limelight.check.format import location
 from limelight.check.marking.rubric import Rubric
 from limelight.check.marking.submissions import Submission
-from limelight.check.report import UNTRUSTED, FileReport, Finding, Report
+from limelight.check.report import RUNS, UNTRUSTED, FileReport, Finding, Report
 
 Found = tuple[FileReport, Report]
 NOT_TESTED = Finding(verdict="n/a", hint="it was not tested")
@@ -132,7 +132,7 @@ def _mark_object(
 def _items(rubric: Rubric, title: str, report: Report) -> list[Item]:
     findings = {finding.promise: finding for finding in report.findings}
     if report.findings:
-        findings.setdefault("runs", Finding(promise="runs", statement="a call returns", verdict="pass"))
+        findings.setdefault("runs", Finding(promise="runs", statement=RUNS, verdict="pass"))
     gives_points = {"pass": True, "warn": not rubric.strict, "n/a": rubric.inapplicable, "FAIL": False}
     items = []
     for promise, maximum in rubric.points_of(title).items():

@@ -1,7 +1,6 @@
 """A copy of a submission in a temporary folder, in which it is checked."""
 
 import ast
-import builtins
 import json
 import re
 import shutil
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from limelight.check.isolation.connection import Server
+from limelight.check.isolation.definitions import undefined_names
 from limelight.check.isolation.parent import check_file
 from limelight.check.isolation.sources import NOTEBOOK, read_source
 from limelight.check.marking.rubric import Rubric
@@ -81,7 +81,7 @@ def _defined_names(file: Path) -> set[str]:
 
 
 def _add_adapter(file: Path, adapter: str) -> None:
-    needed, cells = _needed_names(adapter), read_cells(file)
+    needed, cells = undefined_names(ast.parse(adapter).body), read_cells(file)
     if not cells or (needed and not needed & _defined_names(file)):
         return
     code = f"{ADAPTER}\n{adapter}"
@@ -91,16 +91,3 @@ def _add_adapter(file: Path, adapter: str) -> None:
     notebook = json.loads(file.read_bytes().decode("utf-8-sig"))
     notebook["cells"].append({"cell_type": "code", "source": code})
     file.write_text(json.dumps(notebook), "utf-8")
-
-
-def _needed_names(code: str) -> set[str]:
-    """The names that the code uses and does not define."""
-    nodes = list(ast.walk(ast.parse(code)))
-    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    own |= {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            own |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    return used - own - set(vars(builtins))

@@ -22,7 +22,7 @@ def _initialised(subject: Subject) -> Finding:
 
     def construct() -> Any:
         return subject.constructor.instance(
-            subject.target, subject.kind, subject.built_with, number=subject.construction
+            subject.target, subject.kind, subject.plan.sizes, number=subject.construction
         )
 
     found = uninitialised_parameters(construct)
