@@ -2,20 +2,34 @@
 
 Each process is a fork of a server that has imported torch: the import takes longer than most commands.
 Arguments, streams, exit code and everything after the import are those of `limelight` in a shell. Tests of
-the start itself (locale, closed streams, pipes) use `python -m limelight`.
+the start itself (locale, closed streams, pipes) use `python -m limelight`. The server of `check` is a fork,
+too; tests that call `check_file`, or `python -m limelight`, start it as users do.
 """
 
 import multiprocessing
 import os
+import socket
 import sys
 import tempfile
+from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 from limelight.__main__ import main
+from limelight.check.isolation import connection, server
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["limelight.__main__", "limelight.experiment.run", "matplotlib.pyplot"])
+_FORKS.set_forkserver_preload(
+    [
+        "limelight.__main__",
+        "limelight.experiment.run",
+        "limelight.check.isolation.worker",
+        "matplotlib.pyplot",
+        "torch._dynamo",
+    ]
+)
 _READ, _WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT
 
 
@@ -30,6 +44,9 @@ def python(code: str, *arguments: str) -> CompletedProcess[str]:
 
 
 def _result(code: str | None, arguments: tuple[str, ...], stdin: str = "") -> CompletedProcess[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONHASHSEED", "0")  # as in the server of `check`
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as folder:
         streams = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
         streams[0].write_bytes(stdin.encode())
@@ -58,4 +75,23 @@ def _run(
         sys.argv[1:] = arguments
         exec(code, {"__name__": "__main__"})
         return
+    connection.launch = _Fork  # type: ignore[assignment]
     main(list(arguments))
+
+
+class _Fork:
+    """The process of the server of `check`, without importing torch again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                os.setsid()
+                os.closerange(3, descriptor)
+                os.closerange(descriptor + 1, 1 << 12)
+                server.serve(socket.socket(fileno=descriptor))
+            finally:
+                os._exit(0)
+
+    def wait(self) -> None:
+        os.waitpid(self._pid, 0)

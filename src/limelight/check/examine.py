@@ -31,9 +31,8 @@ WORST_FIRST = ("FAIL", "warn", "pass", "n/a")
 
 def examine(target: Any, name: str, kind: Kind, namespace: dict[str, Any] | None = None) -> Report:
     """Check a class, a function or a module; `namespace` has the other objects of its file."""
-    torch.backends.mha.set_fastpath_enabled(
-        False
-    )  # the fast path would hide the operations of torch's layers
+    # The fast path would hide the operations of torch's layers.
+    torch.backends.mha.set_fastpath_enabled(False)
     with warnings.catch_warnings(), _defined_memory():
         warnings.simplefilter("ignore")  # so that warnings of the checked code are no errors
         return _examine(target, name, kind, namespace or {})
@@ -42,13 +41,12 @@ def examine(target: Any, name: str, kind: Kind, namespace: dict[str, Any] | None
 @contextmanager
 def _defined_memory() -> Iterator[None]:
     """Inside this context, torch.empty gives NaN, so that every check gives the same report."""
-    was_on = torch.are_deterministic_algorithms_enabled()
-    warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would import the compiler
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was_on, warn_only=warns_only)
+        torch.set_deterministic_debug_mode(before)
 
 
 def examine_object(thing: Any, kind_name: str | None = None) -> Report:

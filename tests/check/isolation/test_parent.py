@@ -24,7 +24,7 @@ import torch
 def causal_mask(size):
     return torch.ones(size, size).tril().bool()
 """
-QUICK = Limits(seconds=3)
+QUICK = Limits(seconds=1)
 
 
 def checked(tmp_path: Path, code: str, name: str | None = None, limits: Limits | None = None) -> FileReport:
@@ -78,7 +78,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         ("x = (1,\n", "line 1: SyntaxError: '(' was never closed"),
         ("x = 3", "it has no function or nn.Module whose name looks like a part of a Transformer"),
         ("def f(x=quit()): pass", "line 1: f cannot be defined: SystemExit"),
-        ("class A:\n    while True: pass", "loading it takes longer than 3 s"),
+        ("class A:\n    while True: pass", "loading it takes longer than 1 s"),
         (
             "class A:\n    import os; os._exit(0)",
             "the process ended before the check was finished (exit code 0)",
@@ -94,9 +94,9 @@ def test_the_reason_is_given_if_a_file_cannot_be_loaded(tmp_path: Path, code: st
 
 def test_the_time_limit_counts_cpu_time(tmp_path: Path) -> None:
     waiting = "class A:\n    import time; time.sleep({})\n" + MASK
-    limits = Limits(seconds=1)
-    assert checked(tmp_path, waiting.format(2), limits=limits).trouble == ""
-    assert "longer than 1 s" in checked(tmp_path, waiting.format(60), limits=limits).trouble
+    limits = Limits(seconds=0.5)
+    assert checked(tmp_path, waiting.format(1), limits=limits).trouble == ""
+    assert "longer than 0.5 s" in checked(tmp_path, waiting.format(60), limits=limits).trouble
 
 
 FORGED = """

@@ -23,7 +23,7 @@ def causal_mask(size):
 """
 RUBRIC = """
 title = "Masks"
-seconds = 4
+seconds = 1
 [parts.mask]
 kind = "causal-mask"
 points = { causality = 3 }
@@ -67,7 +67,7 @@ def test_modules_of_the_same_name_are_not_mixed_up(masks: Path) -> None:
     assert found["Ada"][1:4] == ["3", "3", "3"]
     assert found["Bob"][1] == "0"
     assert found["Cy"][1] == "3"  # a loop outside of definitions is not executed
-    assert "loading it takes longer than 4 s" in found["Dan"][4]
+    assert "loading it takes longer than 1 s" in found["Dan"][4]
     assert not list((masks / "class").rglob("__pycache__"))
 
 
@@ -99,7 +99,7 @@ def test_an_interrupted_run_continues_and_other_content_is_refused(masks: Path) 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_and_what_is_written_stays(masks: Path, number: signal.Signals) -> None:
-    (masks / "rubric.toml").write_text(RUBRIC.replace("seconds = 4", "seconds = 60"))
+    (masks / "rubric.toml").write_text(RUBRIC.replace("seconds = 1", "seconds = 60"))
     given = [str(masks / "class"), "--rubric", str(masks / "rubric.toml"), "--out", str(masks / "out")]
     process = subprocess.Popen([sys.executable, "-m", "limelight", "mark", *given], stderr=subprocess.PIPE)
     end = time.monotonic() + 100
@@ -201,7 +201,7 @@ def check_class(folder: Path, size: int, styles: Sequence[str], seconds: int, ru
 
 @pytest.mark.slow
 def test_a_small_class_is_marked_the_same_in_each_run(tmp_path: Path) -> None:
-    check_class(tmp_path, 7, ["torch_style"], seconds=3, runs=2)
+    check_class(tmp_path, 7, ["torch_style"], seconds=2, runs=2)
 
 
 @pytest.mark.torture

@@ -61,6 +61,19 @@ class Worker:
         return int(code) if code.lstrip(b"-").isdigit() else -int(signal.SIGKILL)
 
 
+def launch(descriptor: int) -> subprocess.Popen[bytes]:
+    """Start the process of the server, which serves this socket."""
+    return subprocess.Popen(
+        # -P: the current folder is not searched for modules.
+        [sys.executable, "-P", "-m", "limelight.check.isolation.server", str(descriptor)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+        start_new_session=True,
+        # The order of sets is the same in each run.
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+    )
+
+
 class Server:
     """The process that has imported torch; it is started when it is first needed."""
 
@@ -113,15 +126,7 @@ class Server:
             raise Stopped("the check has been stopped")
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                # -P: the current folder is not searched for modules.
-                [sys.executable, "-P", "-m", "limelight.check.isolation.server", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                # The order of sets is the same in each run.
-                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
-            )
+            self._process = launch(theirs.fileno())
         ours.settimeout(START_SECONDS)
         atexit.register(self.close)
         self._socket = ours

@@ -30,10 +30,15 @@ ADOPT_ORPHANS = 36
 
 
 def main() -> None:
-    """Serve the requests that arrive on the socket of the first argument, until it is closed."""
-    commands = socket.socket(fileno=int(sys.argv[1]))
+    """Serve the socket of the first argument."""
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def serve(commands: socket.socket) -> None:
+    """Start a worker for each request that arrives, until the socket is closed."""
     sys.dont_write_bytecode = True  # no __pycache__ beside the checked files
     import torch
+    import torch._dynamo  # needed by operations on the meta device; each worker would import it for itself
 
     import limelight.check.isolation.worker as worker
 

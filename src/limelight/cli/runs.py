@@ -1,43 +1,15 @@
-"""The command line: one function per command. Imports late, so that `--help` does not wait for torch."""
+"""The commands that train models and use the runs. Imports late, so that `--help` does not wait for torch."""
 
 import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight import __version__
-
-Device = Annotated[
-    str, Parameter(help="Device: auto, cpu, cuda or mps. auto selects the fastest one that is available.")
-]
-Settings = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name="--set",
-        negative="",
-        show_default=False,
-        help="Change a setting, such as model.heads=2. Can be repeated. experiment.toml lists all settings.",
-    ),
-]
-Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
-Flag = Annotated[bool, Parameter(negative="")]
-Json = Annotated[bool, Parameter(name="--json", negative="")]
-RunFolder = Annotated[Path, Parameter(help="Run folder of `limelight train`, for example runs/reverse.")]
-
-app = App(
-    name="limelight",
-    version=__version__,
-    suppress_keyboard_interrupt=False,
-    help="""Build, check, train and see Transformers.
-
-Start with `limelight train reverse`. `limelight COMMAND --help` describes a command.
-""",
-)
+from limelight.cli.options import Data, Device, Flag, Json, RunFolder, Settings
 
 
-@app.command
 def recipes() -> None:
     """List all recipes.
 
@@ -51,7 +23,6 @@ def recipes() -> None:
         print(f"{name:{width}}  {about}")
 
 
-@app.command
 def train(
     recipe: str,
     *,
@@ -104,7 +75,6 @@ def train(
         show_report(run)
 
 
-@app.command
 def evaluate(
     run: RunFolder,
     *,
@@ -142,7 +112,6 @@ def evaluate(
     show_metrics(split, opened.judge(split, **options), as_json=as_json)
 
 
-@app.command
 def predict(
     run: RunFolder,
     *text: str,
@@ -217,7 +186,6 @@ def predict(
         first += len(lines)
 
 
-@app.command
 def see(
     run: RunFolder,
     given: str | None = None,
@@ -251,7 +219,6 @@ def see(
     print(path)
 
 
-@app.command
 def serve(
     run: RunFolder,
     *,
@@ -275,7 +242,6 @@ def serve(
     serve_page(opened.record, about(opened), port)
 
 
-@app.command
 def explain(
     recipe: str,
     *,
@@ -299,110 +265,3 @@ def explain(
     from limelight.terminal import show_explanation
 
     show_explanation(explain_experiment(recipe, dict(map(setting, settings)), data), as_json=as_json)
-
-
-@app.command
-def check(
-    path: str,
-    *,
-    kind: Annotated[str | None, Parameter(name="--as")] = None,
-    as_json: Json = False,
-    strict: Flag = False,
-    verbose: Flag = False,
-    html: Path | None = None,
-) -> None:
-    """Check attention code that you or others wrote, with a counter-example for each mistake.
-
-    Each function and nn.Module whose name looks like a part of a Transformer is called with small random
-    inputs, and tested against the promises of its kind. The code runs in a separate process with
-    limits on time and memory. This is not a sandbox: check only code that you would also run yourself.
-
-    Exit code 0: all promises are kept. 1: a promise is broken. 2: something could not be checked.
-
-    Example: limelight check attention.py
-
-    Example: limelight check homework.ipynb
-
-    Example: limelight check attention.py::MyAttention --as multi-head-attention
-
-    Example: limelight check submissions/ --json > marks.json
-
-    Parameters
-    ----------
-    path
-        A Python file, a notebook, a folder, or FILE.py::NAME for one class or function and the ones it uses.
-    kind
-        Kind of the object, if it cannot be derived from its name: additive-attention, causal-mask, decoder,
-        decoder-block, dot-product-attention, encoder, encoder-block, feed-forward, masked-softmax,
-        multi-head-attention, patch-embedding, positional-encoding, scaled-dot-product, sequence-model,
-        single-head-attention or vision-transformer.
-    as_json
-        Print one JSON object per file, with all findings.
-    strict
-        Count warnings as broken promises.
-    verbose
-        List all promises, those that are kept, too.
-    html
-        Also write the report to this file, as a page with the code beside the findings.
-    """
-    from limelight.check.format import exit_code, show_reports
-    from limelight.check.isolation.parent import check_files
-    from limelight.check.kinds import KINDS
-    from limelight.errors import unknown
-
-    if kind is not None and kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
-    found = show_reports(check_files(path, kind), as_json=as_json, verbose=verbose)
-    if html is not None:
-        from limelight.check.page import check_page
-
-        html.write_text(check_page(found), "utf-8")
-    if code := exit_code(found, strict=strict):
-        sys.exit(code)
-
-
-@app.command
-def mark(
-    submissions: Path | None = None,
-    *,
-    rubric: Path = Path("rubric.toml"),
-    out: Path = Path("marks"),
-    init: Path | None = None,
-    leave_out: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-) -> None:
-    """Mark the submissions of a class by a rubric.
-
-    Each submission is checked in a process and a copy of its own. Written are marks.csv, overview.html, and
-    for each student a page (report.html) and results for Gradescope (results.json). A run that was
-    interrupted continues when the command is repeated.
-
-    Example: limelight mark --init homework_solution.py
-
-    Example: limelight mark submissions/ --rubric rubric.toml --out marks/
-
-    Parameters
-    ----------
-    submissions
-        A folder with one file or folder per student, or an unpacked download of Moodle, Canvas or Gradescope.
-    rubric
-        The expected parts and their points, a TOML file. With --init, the file that is written.
-    out
-        Folder for the results.
-    init
-        Write a rubric from this reference solution, which must get full marks.
-    leave_out
-        With --init: a promise that is not marked. Can be repeated.
-    """
-    from limelight.check.marking.output import number
-    from limelight.check.marking.run import mark_class, write_rubric
-    from limelight.errors import WrongInput
-
-    if (submissions is None) == (init is None):
-        raise WrongInput("give either SUBMISSIONS or --init SOLUTION (see limelight mark --help)")
-    if init is not None:
-        written = write_rubric(init, rubric, leave_out)
-        print(f"{rubric}: {len(written.parts)} parts, {number(written.maximum)} points")
-    if submissions is not None:
-        marks = mark_class(submissions, rubric, out)
-        unclear = sum(bool(one.troubles) for one in marks)
-        print(f"{len(marks)} submissions marked, {unclear} to look at: {out / 'overview.html'}")

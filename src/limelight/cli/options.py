@@ -1,0 +1,23 @@
+"""Types of options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Device = Annotated[
+    str, Parameter(help="Device: auto, cpu, cuda or mps. auto selects the fastest one that is available.")
+]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--set",
+        negative="",
+        show_default=False,
+        help="Change a setting, such as model.heads=2. Can be repeated. experiment.toml lists all settings.",
+    ),
+]
+Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
+Flag = Annotated[bool, Parameter(negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+RunFolder = Annotated[Path, Parameter(help="Run folder of `limelight train`, for example runs/reverse.")]
