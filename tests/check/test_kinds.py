@@ -19,7 +19,7 @@ from limelight.check.promises.registry import MODULES, PROMISES
         ("MultiHeadAttention", True, "multi-head-attention"),
         ("MyAttn", True, "multi-head-attention"),
         ("generate_square_subsequent_mask", False, "causal-mask"),
-        ("get_attention_mask", False, "scaled-dot-product"),
+        ("get_attention_mask", False, "causal-mask"),
         ("make_pad_mask", False, "causal-mask"),
         ("PositionalEncoding", True, "positional-encoding"),
         ("PositionWiseFFN", True, "feed-forward"),

@@ -3,6 +3,7 @@
 import inspect
 import re
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ def kind_of(name: str, thing: Any) -> Kind | None:
         return None
     kind = kind_of_name(name, is_class=is_class)
     if kind is None or not is_class:
-        return kind
+        return None if _uses_numpy_only(thing) else kind
     if not kind.is_decoder and kind.is_stack and not kind.reads_images and _is_recurrent(thing):
         return None
     if kind.with_heads and _takes(thing, "heads"):
@@ -37,6 +38,13 @@ def kind_of(name: str, thing: Any) -> Kind | None:
     if kind.without_source and not Subject(thing, thing.__name__, kind).has_source:
         return KINDS[kind.without_source]
     return kind
+
+
+def _uses_numpy_only(function: Any) -> bool:
+    """Whether a function computes with arrays of NumPy, and not with tensors."""
+    used = used_globals(function).values()
+    modules = {value.__name__.split(".")[0] for value in used if isinstance(value, ModuleType)}
+    return "numpy" in modules and "torch" not in modules and ".numpy()" not in _source(function)
 
 
 def _kind_of_attention(cls: type) -> Kind:
@@ -78,6 +86,8 @@ def _is_interface(thing: Any, others: list[Any]) -> bool:
     """Whether it is a base class without a forward of its own: its subclasses are checked."""
     if not isinstance(thing, type) or not issubclass(thing, torch.nn.Module):
         return False
+    if inspect.isabstract(thing):
+        return True
     has_subclass = any(
         isinstance(one, type) and issubclass(one, thing) and one is not thing for one in others
     )

@@ -129,7 +129,7 @@ _TABLE = (
     Kind(
         "causal-mask",
         _promises("causality:mask dtype-device:mask"),
-        names=r"(subsequent|[ck]ausal|lookahead|future|square|triang|autoregress|nopeak|tril)"
+        names=r"(subsequent|[ck]ausal|casual|lookahead|future|square|triang|autoregress|nopeak|tril)"
         r"\w*(mas[kqc]|bias$)|^lookahead$|^(dec(oder)?|tgt|trg|target)mask$"
         r"|(mas[kqc]|maschera)\w*(subsequent|causa|kausal|lookahead|futur)",
         may_be_class=False,
@@ -292,7 +292,7 @@ _TABLE = (
             _ROBUSTNESS_WITH_MASKS,
         ),
         names=r"enc(oder)?(block|layer|blk)|(bloc|couche|capa)\w*enc|en[ck]od\w*(bloc|schicht)"
-        r"|transformer(block|layer)|gptlayer|vitlayer|bertlayer"
+        r"|transformer(block|layer)|gpt\w*layer|vitlayer|bertlayer"
         r"|^(?!mlp|conv|ff|feed|patch)\w*block$",
         may_be_function=True,
         is_encoder=True,
@@ -370,7 +370,7 @@ _OTHER_FUNCTION_NAMES = {
     "encoder": r"^(make|build|create|get)\w*encoder$",
     "decoder": r"^(make|build|create|get)\w*decoder$",
     "masked-softmax": r"softmax",
-    "scaled-dot-product": r"attention|attend|att?n|aufmerksam",
+    "scaled-dot-product": r"^(?!.*mask$).*(attention|attend|att?n|aufmerksam)",
     "causal-mask": r"^(?=.*mask).*(make|get|create|build|gen)",
 }
 # Functions that use a model but are no part of one.

@@ -8,22 +8,25 @@ from collections.abc import Iterable
 
 # The roles of constructor arguments. The first pattern that fits decides.
 _CONSTRUCTOR_ROLES = {
-    "config": r"config|cfg|args|params|hparams|opt",
-    "dropout": r"\w*drop\w*|p|p_?d|rate|(prob|taxa|tasa|taux)\w*",
+    "class": r"\w+_(cls|class|klass)",
+    "config": r"(\w+_)?(config\w*|cfg|conf|args|params|hparams|hyper\w*|settings)|opt|hp",
+    "dropout": r"\w*drop\w*|p|p_?d|rate|(prob|taxa|tasa|taux)\w*|(?!learning)\w+_(rate|prob)",
+    "eps": r"(\w+_)?eps(ilon)?",
     "head_width": r"(dim|d|size|width)_?heads?|heads?_?(dim|size|width)|d_?[kqv]|d_?(key|value|query)s?",
     "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
     r"|(n|nb|num)_?(tetes|cabezas|cabecas|kopf|koepfe|teste)",
     "depth": r"(n|num|number_of)?_?(enc|dec|encoder|decoder)?_?(layers?|blks?|blocks?)|depth|n|nlayers?"
-    r"|stacks?|(n|nb|num)_?(couches|capas|schichten|strati)|tiefe",
+    r"|stacks?|(layers?|blocks?)_?count|(n|nb|num)_?(couches|capas|schichten|strati)|tiefe",
     "expansion": r"(forward_|ff_|mlp_|ffn_)?(expansion|ratio|mult|multiplier)(_factor)?",
     "hidden": r"(ffn|ff|mlp)_?(num_)?(hiddens?|dim|size|width|hidden_dim|hid|hidden_size)|d_?ff\w*|dff"
     r"|dim_?(ff|feedforward|mlp)"
     r"|feed_?forward(_dim|_size|_hidden)?|d_?inner\w*|inner_?(dim|size)|intermediate_?(size|dim)"
     r"|hidden_features|n_?inner"
-    r"|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp|pff?(_dim)?",
-    "pad": r"(src_|tgt_|trg_|source_|target_)?pad(ding)?(_idx|_id|_index|_token|_token_id)?",
-    "vocabulary": r"(n_?|num_?)?(src|tgt|trg|source|target|input|output|enc|dec|n)?_?"
-    r"(vocab\w*|n_?tokens?|tokens|num_embeddings|num_tokens)"
+    r"|filter_?(size|dim)|(?!\w*_(in|out)(put)?)(\w+_)?ffnn?(_\w+)?|feedforward_dim|mlp_num_hiddens|ffn_hidden\w*|d_mlp|hidden_units|ffn?|mlp|pff?(_dim)?",
+    "pad": r"((src|tgt|trg|source|target|enc|dec)_)?pad(ding)?(_(src|tgt|trg|source|target|enc|dec))?"
+    r"(_idx|_id|_index|_token|_token_id)?",
+    "vocabulary": r"(n_?|num_?)?(src|tgt|trg|source|target|input|output|enc|dec|n|i|t)?_?"
+    r"(vocab\w*|n_?tokens?|tokens|num_embeddings|num_tokens)(_(src|tgt|trg|enc|dec|source|target))?"
     r"|vocabulary\w*|ntokens?",
     "longest": r"max_?\w*(len|length|seq\w*|pos\w*|tokens|size)|block_size|context\w*|(seq"
     r"|sequence)_?(len|length|size)|n_?(positions|ctx)"
@@ -87,9 +90,9 @@ _CALL_ROLES = {
     "return_state": r"(use|return|output|with)_?(cache|state|present|past|kv)\w*",
     "weights": r"(return|need|output|with|get)_?\w*(att\w*|weights?|scores?|maps?)",
     "average": r"average\w*",
-    "causal": r"\w*causal\w*",
+    "causal": r"\w*causal\w*|(is_|use_)?masked",
     "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)|len_\w+|\w+_len",
-    "other": r"(additional|prepend|prefix|mem)_\w*mask|\w*kv_mask",
+    "other": r"(additional|prepend|prefix|mem)_\w*mask|q(uery)?_?(pad\w*_?)?mask",
     "mask": r"\w*(mas[kc]|msk|masqu|padding|pad|allowed|attn_bias|visible|keep|attend|blocked"
     r"|ignore|missing)\w*",
     "state": r"(states?|caches?|past\w*|kv_?caches?|memory_state|layer_past|incremental\w*|present\w*"

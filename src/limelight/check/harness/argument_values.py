@@ -16,7 +16,7 @@ EXPANSION = 5  # the factor for arguments such as mlp_ratio
 
 def value_of_role(role: str | None, kind: Kind, sizes: Sizes) -> Any:
     """The value for an argument of this role, or None if the role has no value of its own."""
-    if kind.is_additive and role == "head_width":
+    if (kind.is_additive or kind.is_positional) and role == "head_width":
         role = "width"
     return {
         "dropout": sizes.dropout,
@@ -32,6 +32,7 @@ def value_of_role(role: str | None, kind: Kind, sizes: Sizes) -> Any:
         "channels": sizes.channels,
         "classes": sizes.classes,
         "temperature": math.sqrt(sizes.head_width),
+        "eps": 1e-5,
         "base": 10000.0,  # of rotary positions
         "index": 0,
         "rate": 10,
@@ -53,18 +54,20 @@ def value_of_call_argument(name: str, kind: Kind, sizes: Sizes) -> Any:
 class Settings:
     """A configuration with a value for every name of a known role, as attribute and as item.
 
-    Other names are None. It records which names were read.
+    Other names are None, or the configuration itself if configurations are nested: `cfg.encoder.layers`. It
+    records which names were read.
     """
 
-    def __init__(self, kind: Kind, sizes: Sizes, values: dict[str, Any]) -> None:
-        self._kind, self._sizes, self._values = kind, sizes, values
+    def __init__(self, kind: Kind, sizes: Sizes, values: dict[str, Any], *, nested: bool = False) -> None:
+        self._kind, self._sizes, self._values, self._nested = kind, sizes, values, nested
         self._read: dict[str, None] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         self._read[name] = None
-        return self._values[name] if name in self._values else setting(name, self._kind, self._sizes)
+        value = self._values[name] if name in self._values else setting(name, self._kind, self._sizes)
+        return self if value is None and self._nested else value
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

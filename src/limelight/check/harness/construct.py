@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from limelight.check.harness.argument_names import constructor_role
+from limelight.check.harness.argument_roles import roles_of_arguments
 from limelight.check.harness.argument_values import (
     HIDDEN_NAME,
     RecordingConfig,
@@ -21,7 +22,7 @@ from limelight.check.harness.argument_values import (
     value_of_role,
 )
 from limelight.check.harness.composed import with_forward
-from limelight.check.harness.layers import annotation_of, class_of_kind, is_list, layer_class
+from limelight.check.harness.layers import annotation_of, class_for, class_of_kind, is_list, layer_class
 from limelight.check.harness.signature import Roles
 from limelight.check.harness.sizes import Sizes
 from limelight.check.kinds import KINDS, Kind, kind_of_name
@@ -29,7 +30,7 @@ from limelight.check.kinds import KINDS, Kind, kind_of_name
 MAXIMUM_TRIES = 120
 # The roles of configuration values that a promise may set.
 SETTABLE = ("dropout", "hidden", "depth", "expansion", "pad")
-NOT_INTEGERS = ("dropout", "expansion", "temperature", "rate", "base", "index")
+NOT_INTEGERS = ("dropout", "eps", "expansion", "temperature", "rate", "base", "index")
 
 
 class CannotConstruct(Exception):
@@ -95,7 +96,7 @@ class Constructor:
     ) -> Iterator[dict[str, Any]]:
         """The possible sets of arguments, the most likely first."""
         parameters = list(inspect.signature(target).parameters.values())
-        roles = _roles(parameters, kind, self.namespace, is_recurrent=_is_recurrent(target))
+        roles = roles_of_arguments(target, parameters, kind, self.namespace)
         fixed: dict[str, Any] = {}
         alternatives: dict[str, list[Any]] = {}
         for parameter in parameters:
@@ -126,12 +127,16 @@ class Constructor:
         has_default = default is not parameter.empty
         is_size = isinstance(default, (int, float, tuple)) and not isinstance(default, bool)
         if has_default and default is not None and not is_size:
-            return [True] if role == "batch_first" else []
+            is_device = role == "device" and isinstance(default, str)
+            return [True] if role == "batch_first" else ["cpu"] if is_device else []
         # An argument with the default None is an option, except widths that are derived from others.
         if default is None and role not in ("hidden", "head_width") and not self.fill_options:
             return []
         if has_default and self.keep_defaults:
             return []
+        if role == "class":
+            cls = class_for(parameter, kind, self.namespace)
+            return [] if cls is None else [cls]
         if role is not None and role.endswith("-part"):
             return self._layers(parameter, role, kind, sizes)
         if role in ("image", "patch"):
@@ -160,7 +165,8 @@ class Constructor:
     ) -> list[Any]:
         """Configuration objects: of a class in the file, a dictionary of it, or one that knows many names."""
         annotated = parameter.annotation if isinstance(parameter.annotation, type) else None
-        classes = [annotated] if annotated in self.namespace.values() else []
+        is_known = any(annotated is thing for thing in self.namespace.values())
+        classes = [annotated] if annotated is not None and is_known else []
         classes += [
             thing
             for name, thing in self.namespace.items()
@@ -185,7 +191,7 @@ class Constructor:
             if isinstance(value, dict) and re.search(r"config|args|params|cfg", name, re.IGNORECASE)
         ]
         found += [filled_dict(values, kind, sizes) | given for values in dictionaries]
-        return [*found, Settings(kind, sizes, given)]
+        return [*found, Settings(kind, sizes, given), Settings(kind, sizes, given, nested=True)]
 
     def _block_arguments(
         self, target: Callable[..., Any], kind: Kind, sizes: Sizes, taken: set[str]
@@ -254,49 +260,6 @@ def _image_values(parameter: inspect.Parameter, role: str, sizes: Sizes) -> list
     return [side, (side, side), *shapes]
 
 
-def _is_recurrent(target: Callable[..., Any]) -> bool:
-    """Whether its call requires a hidden state; then `hidden_dim` is the width of the model."""
-    if isinstance(target, type) and not hasattr(target, "forward"):  # a configuration
-        return False
-    try:
-        parameters = inspect.signature(getattr(target, "forward", target)).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(
-        p.default is p.empty and re.fullmatch(r"(dec_|prev_)?(hidden|state)|h_?0", p.name) for p in parameters
-    )
-
-
-def _roles(
-    parameters: list[inspect.Parameter], kind: Kind, namespace: dict[str, Any], *, is_recurrent: bool
-) -> Roles:
-    """The role of each argument of a constructor; beside a width, `hidden_dim` is the hidden width."""
-    named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    names = [p.name for p in named]
-    roles: Roles = {}
-    for p in named:
-        annotation = annotation_of(p, namespace)
-        is_number = isinstance(p.default, int | float) or annotation in (int, float, bool)
-        is_layer = is_list(annotation) or _is_layer(annotation)
-        may_be_layer = (kind.takes_layers or is_layer) and not is_number
-        role = constructor_role(p.name, may_be_layer=may_be_layer)
-        if is_layer and (role is None or not role.endswith("-part")):
-            role = "layers-part" if is_list(annotation) else "layer-part"
-        roles[p.name] = role
-    if kind.reads_images and roles.get("p") == "dropout" and "patch" not in roles.values():
-        roles["p"] = "patch"
-    if kind.has_feed_forward and not is_recurrent and "hidden" not in roles.values():
-        others = [name for name in names if roles[name] == "width" and not HIDDEN_NAME.fullmatch(name)]
-        for name in names:
-            if roles[name] == "width" and HIDDEN_NAME.fullmatch(name) and others:
-                roles[name] = "hidden"
-    return roles
-
-
-def _is_layer(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, nn.Module)
-
-
 def constructor_roles(
     target: Callable[..., Any], kind: Kind, namespace: dict[str, Any], sizes: Sizes
 ) -> Roles:
@@ -305,7 +268,7 @@ def constructor_roles(
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
         return {}
-    roles = _roles(parameters, kind, namespace, is_recurrent=_is_recurrent(target))
+    roles = roles_of_arguments(target, parameters, kind, namespace)
     for parameter in parameters:
         if roles.get(parameter.name) == "config":
             roles |= _config_roles(target, parameter, kind, Constructor(namespace), sizes)

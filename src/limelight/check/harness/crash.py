@@ -1,7 +1,10 @@
 """Errors that the checked code raises: whose mistake they are, and where they are raised."""
 
+import ast
+import inspect
 import linecache
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +19,8 @@ WRONG_CALL = re.compile(
     r"unexpected keyword argument|required positional argument|positional arguments? but|multiple values for"
     r"|before Module.__init__\(\)|missing the required|is not subclass|is not a Module subclass"
 )
+# Errors that no argument of ours causes: the checked code makes this mask itself.
+WRONG_USE = re.compile(r"only supports boolean masks")
 OF_OUR_VALUES = re.compile(r"\b(NoneType|int|float|tuple|list|bool|str|dict|Settings|RecordingConfig)\b")
 UNFINISHED = re.compile(r"your code|to-?do|implement (this|me|here)|fill in|replace.{0,9}pass", re.IGNORECASE)
 
@@ -38,6 +43,17 @@ class Attempt:
     def code(self) -> str:
         """That line."""
         return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def uses_placeholder(self) -> bool:
+        """Whether the line uses a name of a package that is not installed."""
+        if self.error.__traceback__ is None:
+            return False
+        frames = [one.frame for one in inspect.getinnerframes(self.error.__traceback__)]
+        own = [frame for frame in frames if frame.f_code.co_filename == self.file]
+        names = re.findall(r"\w+", self.code)
+        used = [own[-1].f_globals.get(name) for name in names] if own else []
+        return any(getattr(value, "is_placeholder", None) is True for value in used)
 
     @property
     def message(self) -> str:
@@ -70,8 +86,14 @@ def crash(attempts: Sequence[Attempt], *, all_known: bool) -> Attempt | None:
         return first
     if first is None or not first.line or isinstance(first.error, ImportError):
         return None
+    if re.search(r"\bnp\.|numpy", first.code):  # it computes with arrays of NumPy, and got a tensor
+        return None
+    if first.uses_placeholder:  # of a package that is not installed
+        return None
     if is_refusal(first.error):
         return None
+    if WRONG_USE.search(str(first.error)) or _uses_default(first):
+        return first
     is_ours = bool(OF_OUR_VALUES.search(str(first.error)))
     if isinstance(first.error, WRONG_NAMES) and not is_ours:
         return first
@@ -85,6 +107,24 @@ def crash(attempts: Sequence[Attempt], *, all_known: bool) -> Attempt | None:
     if not all_known or is_ours or len({one.place for one in attempts}) > 1:
         return None
     return first if isinstance(first.error, (RuntimeError, TypeError, ValueError, KeyError)) else None
+
+
+def _uses_default(found: Attempt) -> bool:
+    """Whether the line uses an argument that was not given, and whose default is None: `cache[0]`."""
+    if "NoneType" not in str(found.error) or found.error.__traceback__ is None:
+        return False
+    frame = inspect.getinnerframes(found.error.__traceback__)[-1].frame
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    function = getattr(type(frame.f_locals.get("self")), frame.f_code.co_name, None)
+    if function is None or getattr(function, "__code__", None) is not frame.f_code:
+        return False
+    parameters = inspect.signature(function).parameters
+    return any(
+        parameters[name].default is None
+        and frame.f_locals.get(name) is None
+        and re.search(rf"(?<![\w.]){name}(\[|\.)", found.code)
+        for name in names
+    )
 
 
 def crash_finding(found: Attempt) -> Finding:
@@ -109,4 +149,21 @@ def is_unfinished(source_code: str, attempts: Sequence[Attempt]) -> bool:
     if isinstance(error, NotImplementedError) and attempts[0].line:
         return True
     is_none = isinstance(error, CannotCall) or "NoneType" in str(error)
-    return is_none and bool(UNFINISHED.search(source_code))
+    has_gap = "returns None" in str(error) or _has_gap(source_code)
+    return is_none and has_gap and bool(UNFINISHED.search(source_code))
+
+
+def _has_gap(source_code: str) -> bool:
+    """Whether a function contains nothing but its docstring or `pass`, or a variable gets None."""
+    try:
+        nodes = list(ast.walk(ast.parse(textwrap.dedent(source_code))))
+    except SyntaxError:
+        return False
+    functions = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
+    assigned = [node.value for node in nodes if isinstance(node, ast.Assign)]
+    is_empty = any(all(isinstance(one, (ast.Pass, ast.Expr)) for one in body) for body in functions)
+    return (
+        is_empty
+        or any(isinstance(node, ast.Pass) for node in nodes)
+        or any(isinstance(value, ast.Constant) and value.value is None for value in assigned)
+    )

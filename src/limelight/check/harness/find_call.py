@@ -26,7 +26,7 @@ from limelight.check.harness.time_limit import CALL_SECONDS, TooSlow, time_limit
 
 # Names of call arguments that mean the same everywhere.
 PLAIN_NAME = re.compile(
-    r"x|[qkv]|quer(y|ies)|keys?|values?|src|tgt|trg|source|target|inputs?|(\w+_)?mask|memory|enc(oder)?_out(put)?s?"
+    r"x|[qkv]|quer(y|ies)|keys?|values?|src|tgt|trg|sources?|targets?|inputs?|(\w+_)?mask|memory|enc(oder)?_out(put)?s?"
 )
 MAXIMUM_ATTEMPTS = 200
 SEARCH_SECONDS = 15.0  # of the processor, for all attempts
@@ -131,7 +131,10 @@ class _Search:
         subject, attempts = self.subject, self.attempts
         if is_unfinished(subject.source_code, attempts):
             return CannotCall("it is not written yet")
-        found = crash(attempts, all_known=_all_known(subject))
+        first = str(attempts[0].error) if attempts else ""
+        # A fixed length may not fit: it may count a class token, or be that of something else.
+        has_length = "longest" in subject.constructor_roles.values() and re.search("size|shape", first)
+        found = crash(attempts, all_known=_all_known(subject) and not has_length)
         if found is not None:
             return CannotCall("it crashes", crash_finding(found))
         return CannotCall(_reason(attempts))
@@ -157,6 +160,8 @@ def _reason(attempts: list[Attempt]) -> str:
     if own:
         return f"no fitting arguments were found: {first.error}"
     where = f" in line {first.line}" if first.line else ""
+    if first.uses_placeholder and not isinstance(first.error, ImportError):
+        return f"it needs a package that is not installed{where}: {first.code}"
     return f"no fitting arguments were found; the first attempt ends{where} with {first.message}"
 
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from limelight.check.harness.mask_formats import MaskFormat
+from limelight.check.harness.sizes import Sizes
 from limelight.check.report import Finding
 
 
@@ -79,3 +81,10 @@ class Form:
     first_state: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"
     batched: bool = True  # or one sequence at a time: (T, D)
     positions: str = "ids"  # an argument for positions: their numbers, or "vectors" that are added
+
+
+def random_sequence(inputs: str, sizes: Sizes, length: int, width: int) -> Tensor:
+    """Random tokens, (B, T), or vectors, (B, T, D)."""
+    if inputs == "tokens":
+        return torch.randint(1, sizes.vocabulary, (sizes.batch, length))
+    return torch.randn(sizes.batch, length, width)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from limelight.check.harness.argument_names import constructor_role
 from limelight.check.kinds import Kind, kind_of_name
 
 LISTS = (list, tuple, typing.Sequence, typing.Iterable, nn.ModuleList, nn.Sequential)
@@ -60,6 +61,19 @@ def layer_class(
     if role == "layers-part" and "dec" in parameter.name:
         block = "decoder-block"
     return class_of_kind(KINDS_OF_ROLES.get(role, block), namespace)
+
+
+def class_for(parameter: inspect.Parameter, kind: Kind, namespace: dict[str, Any]) -> type | None:
+    """The class that is meant by an argument such as `norm_cls: type[nn.Module]`."""
+    name = re.sub(r"_?(cls|class|klass)$", "", parameter.name.lower())
+    if "norm" in name:
+        return nn.LayerNorm
+    bases = [one for one in typing.get_args(parameter.annotation) if isinstance(one, type)]
+    for cls in layers(namespace):
+        if any(base is not nn.Module and issubclass(cls, base) for base in bases):
+            return cls
+    role = constructor_role(name, may_be_layer=True)
+    return class_of_kind(KINDS_OF_ROLES.get(role or "", kind.block or "encoder-block"), namespace)
 
 
 def class_of_kind(kind_name: str, namespace: dict[str, Any]) -> type | None:

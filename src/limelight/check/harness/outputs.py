@@ -1,5 +1,7 @@
 """The output of a call, whatever its type and layout: batch first, weights and state apart."""
 
+import dataclasses
+from types import NoneType
 from typing import Any
 
 import torch
@@ -11,13 +13,15 @@ from limelight.check.kinds import Kind
 
 def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
     """The output, the attention weights and the state in what a call returned."""
+    if returned is None:
+        raise CannotCall("it returns None")
     tensors, state = _tensors_and_state(returned)
     if not tensors:
         raise CannotCall("it returns no tensor")
     if form.inputs in ("images", "size"):
         return Result(tensors[0], None, state)
     out = _output(tensors, case)
-    out, shifted = _with_positions(out, case, kind)
+    out, shifted = (out, False) if form.heads_axis else _with_positions(out, case, kind)
     weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
     if form.heads_axis and kind.reads_scores:
         out = out[:, 0]
@@ -63,8 +67,10 @@ def _tensors_and_state(returned: Any) -> tuple[list[Tensor], Any]:
         return [returned], None
     if isinstance(returned, dict):
         returned = tuple(returned.values())
+    if dataclasses.is_dataclass(returned):
+        returned = tuple(vars(returned).values())
     if not isinstance(returned, (tuple, list)):
         return [], None
     tensors = [value for value in returned if isinstance(value, Tensor)]
-    others = [value for value in returned if not isinstance(value, Tensor) and value is not None]
+    others = [value for value in returned if not isinstance(value, (Tensor, int, float, str, NoneType))]
     return tensors, others[0] if others else None

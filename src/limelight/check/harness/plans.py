@@ -29,7 +29,7 @@ def plans(target: Any, kind: Kind, sizes: Sizes) -> Iterator[Plan]:
     if constants:
         yield Plan(sizes, replace_constants=True)
     yield Plan(sizes)
-    if kind.is_positional or kind.is_attention or kind.is_block:
+    if kind.is_positional or kind.is_attention or kind.is_block or kind.is_stack:
         # A table or a mask that is added as a whole fits inputs of its own length only.
         longest = sizes.replace(queries=sizes.longest, keys=sizes.longest)
         note = "sequences of its maximum length"

@@ -88,7 +88,7 @@ def call_roles(parameters: list[inspect.Parameter], kind: Kind) -> Roles:
     if (kind.is_attention or kind.is_encoder) and not has_mask:
         optional = [p.name for p in parameters if p.default is None and roles.get(p.name) is None]
         roles |= dict.fromkeys(optional[:1], MAYBE_MASK)
-    if kind.reads_scores and not has_mask and len(names) > 1:
+    if kind.reads_scores and not has_mask and len(names) > 1 and roles[names[1]] is None:
         roles[names[1]] = "lengths"
     return roles
 
@@ -101,6 +101,12 @@ def _rename(roles: Roles, old: tuple[str, ...], new: str | None, among: set[str]
 
 def _find_target_and_source(roles: Roles, required: set[str], kind: Kind) -> None:
     """The arguments of a decoder or a whole model."""
+    if (
+        kind.reads_tokens
+        and {"x", "y"} <= required
+        and "memory" not in [r for n, r in roles.items() if n != "y"]
+    ):
+        roles |= {"x": "source", "y": "target"}
     if roles.get("y") == "memory" and list(roles.values()).count("memory") > 1:
         roles["y"] = "x"  # beside a memory, y is the target
     _rename(roles, ("memory", "key", "value"), "source")
@@ -121,11 +127,18 @@ def _find_query_and_memory(roles: Roles, required: set[str]) -> None:
     """The arguments of an attention. If it is called step by step, the state of a decoder is the query."""
     if "x" in roles and roles.get("hidden") == "query":
         roles["hidden"] = "mask"  # the keys that are hidden
-    queries = [n for n, role in roles.items() if role == "target" or (role == "state" and n in required)]
+    states = [name for name, role in roles.items() if role == "state" and name in required]
+    queries = [name for name, role in roles.items() if role == "target"]
+    queries += [name for name in states if not is_cache(name)]
     roles |= dict.fromkeys(queries, "query")
     _rename(roles, ("source",), "memory")
     if "query" in roles.values() and not {"key", "memory", "value"} & set(roles.values()):
         _rename(roles, ("x",), "memory", among=required)
+
+
+def is_cache(name: str) -> bool:
+    """Whether a state contains keys and values of earlier positions. A call without it starts a sequence."""
+    return bool(re.search("cache|past|kv|present", name.lower()))
 
 
 def _keep_first(roles: Roles, required: set[str]) -> None:
@@ -165,7 +178,10 @@ def mask_arguments(kind: Kind, roles: Roles, required: set[str], *, has_source: 
 
 def _join_duplicates(masks: list[MaskArgument]) -> None:
     """A padding mask of the source may be given twice, for the encoder and for the decoder: join the two."""
-    same = [mask for mask in masks if mask.over_memory and re.search("pad|attn|cross", mask.name)]
+    of_source = [mask for mask in masks if mask.over_memory]
+    same = [mask for mask in of_source if re.search("pad|attn|cross", mask.name)]
+    if any(re.search("kv", mask.name) for mask in of_source):
+        same = of_source
     for mask in same[1:]:
         same[0].duplicates.append(mask.name)
         masks.remove(mask)

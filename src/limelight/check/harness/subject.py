@@ -16,12 +16,19 @@ from limelight.check.harness.composed import with_forward
 from limelight.check.harness.construct import Constructor, constructor_roles
 from limelight.check.harness.crash import Attempt
 from limelight.check.harness.dropout_off import dropout_off
-from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result
+from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result, random_sequence
 from limelight.check.harness.mask_formats import MaskFormat
 from limelight.check.harness.outputs import read_result
 from limelight.check.harness.plans import Plan
 from limelight.check.harness.random_weights import randomise
-from limelight.check.harness.signature import FIRST_STATE, Roles, all_allowed, call_roles, mask_arguments
+from limelight.check.harness.signature import (
+    FIRST_STATE,
+    Roles,
+    all_allowed,
+    call_roles,
+    is_cache,
+    mask_arguments,
+)
 from limelight.check.harness.sizes import SIZES, Sizes
 from limelight.check.instruments.op_trace import Step, trace
 from limelight.check.kinds import Kind
@@ -164,11 +171,11 @@ class Subject:
             return Case(torch.randn(sizes.batch, sizes.queries, sizes.keys))
         width = sizes.head_width if self.kind.is_bare and self.has_source else sizes.width
         queries = sizes.queries if form.query == "BTD" else 1
-        x = _sequence(form.inputs, sizes, queries, width)
+        x = random_sequence(form.inputs, sizes, queries, width)
         if not self.has_source:
             return Case(x)
         of_source = width if self.kind.is_bare else sizes.memory
-        source = _sequence(form.source, sizes, sizes.keys, of_source)
+        source = random_sequence(form.source, sizes, sizes.keys, of_source)
         if self.kind.is_bare:
             values = torch.randn(sizes.batch, sizes.keys, sizes.values if form.narrow_values else width)
             return Case(x, source, values)
@@ -287,7 +294,8 @@ class Subject:
         if role == FIRST_STATE:
             layers = {"BD": [], "1BD": [1], "LBD": [self.sizes.depth]}[self.form.first_state]
             return torch.full((*layers, len(shaped.x), self.sizes.width), 0.3).to(source)
-        if role == "state" and self.kind.is_decoder and is_required:
+        is_cached = is_cache(parameter.name) and {"key", "memory", "source"} & set(self.roles.values())
+        if role == "state" and self.kind.is_decoder and is_required and not is_cached:
             return state if state is not None else self._first_state(model, source, masks.get(parameter.name))
         if role == "positions" and is_required:
             return self._positions(parameter.name, shaped)
@@ -334,9 +342,3 @@ class Subject:
 
 
 _USE_DEFAULT = object()
-
-
-def _sequence(inputs: str, sizes: Sizes, length: int, width: int) -> Tensor:
-    if inputs == "tokens":
-        return torch.randint(1, sizes.vocabulary, (sizes.batch, length))
-    return torch.randn(sizes.batch, length, width)

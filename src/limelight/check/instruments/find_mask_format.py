@@ -30,6 +30,7 @@ class _Trial:
     equal_lengths: float  # with sequences of one length
     values: float  # if only the values are changed, not the keys
     has_effect: bool  # whether the output changes at all
+    is_informative: bool = False  # whether the mask hides what is visible without it
 
     @property
     def rank(self) -> tuple[bool, float, bool]:
@@ -64,6 +65,7 @@ def _best_trial(subject: Subject, model: object, case: Case, mask: MaskArgument)
         padding_pattern(*size),
         padding_pattern(*size, length=max(1, keys - 1)),
         causal_pattern(*size),
+        ~padding_pattern(*size, length=1),  # hides the first key: of use if the attention is causal itself
     )
     for pattern in patterns:
         trials = [
@@ -72,7 +74,7 @@ def _best_trial(subject: Subject, model: object, case: Case, mask: MaskArgument)
             if one.can_express(pattern)
         ]
         found += [trial for trial in trials if trial.score >= 0]
-        effective = [trial for trial in found if trial.has_effect]
+        effective = [trial for trial in found if trial.has_effect and trial.is_informative]
         right = [trial for trial in effective if trial.score > ALL]
         # Right only for sequences of one length: the mask is mixed up between sequences.
         nearly = [trial for trial in effective if "B" in trial.format.layout and trial.equal_lengths > ALL]
@@ -97,6 +99,10 @@ def _try_format(
             for pattern in (allowed, equal)
             if mask_format.can_express(pattern)
         ]
+        is_informative, equal_is_informative = (
+            bool((unmasked & ~pattern)[testable_pairs(subject, mask, case, pattern)].any())
+            for pattern in (allowed, equal)
+        )
         masked = subject.call(model, case, {mask.name: allowed}).out
         everything = subject.call(model, case, {mask.name: torch.ones_like(allowed)}).out
         has_effect = not torch.allclose(masked, everything, atol=1e-6, equal_nan=True)
@@ -104,7 +110,8 @@ def _try_format(
         return _Trial(mask_format, NOT_ACCEPTED, NOT_ACCEPTED, NOT_ACCEPTED, False)
     finally:
         mask.format = before
-    return _Trial(mask_format, shares[0][0], shares[-1][0], shares[0][1], has_effect)
+    equal_lengths = shares[-1][0] if equal_is_informative else NOT_ACCEPTED
+    return _Trial(mask_format, shares[0][0], equal_lengths, shares[0][1], has_effect, is_informative)
 
 
 def _shares(

@@ -133,7 +133,8 @@ def _with_other_device(model: Any) -> Any:
     """The module as if its constructor had got the second device."""
     for path, part in model.named_modules() if isinstance(model, nn.Module) else ():
         takes_device = "device" in inspect.signature(type(part)).parameters
-        for name, value in list(vars(part).items()):
+        of_classes = {name: value for cls in type(part).__mro__ for name, value in vars(cls).items()}
+        for name, value in list((of_classes | vars(part)).items()):
             if _is_device(value):
                 setattr(part, name, torch.device(OTHER))
             elif isinstance(value, Tensor):

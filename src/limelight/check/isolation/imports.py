@@ -102,6 +102,8 @@ class MissingPackages(MetaPathFinder, Loader):
 
 
 class _MissingModule(ModuleType):
+    is_placeholder = True
+
     def __init__(self, name: str, packages: MissingPackages) -> None:
         super().__init__(name)
         self._packages = packages
@@ -126,6 +128,8 @@ def _missing_class(full: str, name: str) -> type:
 
 
 class _MissingClass(nn.Module):
+    is_placeholder = True
+
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
 
@@ -145,6 +149,8 @@ class _MissingClass(nn.Module):
 
 
 class _MissingFunction:
+    is_placeholder = True
+
     def __init__(self, name: str, packages: MissingPackages) -> None:
         self._name, self._packages = name, packages
 

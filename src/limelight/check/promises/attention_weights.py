@@ -5,7 +5,7 @@ import re
 from contextlib import suppress
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.signature import FIRST_STATE
@@ -189,6 +189,8 @@ def _scale(subject: Subject) -> Finding:
         assert one.scale is not None
         assert one.width is not None
         if abs(one.scale * math.sqrt(one.width) - 1) > 1e-3:
+            if _is_learned(subject, one.scale):
+                return inapplicable("the scale is a parameter, which is learned")
             return broken(
                 f"queries and keys of width {one.width} in each head",
                 f"q·k × {1 / math.sqrt(one.width):.4f} (1/√{one.width})",
@@ -196,6 +198,14 @@ def _scale(subject: Subject) -> Finding:
                 place=one.scaling.place if one.scaling else None,
             )
     return KEPT
+
+
+def _is_learned(subject: Subject, scale: float) -> bool:
+    """Whether the factor is the value of a parameter, or its inverse."""
+    model = subject.model()
+    parameters = model.parameters() if isinstance(model, nn.Module) else ()
+    values = [value for p in parameters if p.numel() <= subject.sizes.heads for value in p.flatten().tolist()]
+    return any(math.isclose(scale, factor, rel_tol=1e-3) for v in values if v for factor in (v, 1 / v))
 
 
 def _explained(scale: float, width: int, subject: Subject) -> str:

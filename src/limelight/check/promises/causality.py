@@ -1,13 +1,12 @@
 """Promises about causality: no output depends on a later position; decoding step by step changes nothing."""
 
 import re
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from limelight.check.harness.argument_names import call_role
-from limelight.check.harness.inputs import Case, MaskArgument
+from limelight.check.harness.inputs import MaskArgument
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.causal_behaviour import (
     CAUSAL_NAME,
@@ -17,13 +16,11 @@ from limelight.check.instruments.causal_behaviour import (
     self_attentions,
     self_influence,
 )
-from limelight.check.instruments.influence import differs, influence
-from limelight.check.instruments.no_positions import without_positions
+from limelight.check.instruments.influence import influence
+from limelight.check.instruments.step_by_step import compare_steps, has_state
 from limelight.check.places import Place
-from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
+from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, warned
 from limelight.check.report import Finding
-
-OFFSET_NAME = re.compile(r"offset|start|(past|cache)_?len|position")  # of the first position of a call
 
 
 def _should_be_causal(subject: Subject) -> bool:
@@ -179,8 +176,9 @@ def _wrong_influence(subject: Subject, *, training: bool) -> Finding | None:
                 "the padding mask is combined with the causal mask",
                 "it replaces the causal mask: outputs depend on later positions",
             )
-    if not found[:, future.mT].all() and not subject.kind.reads_tokens:
-        _, t, s = (~found & future.mT).nonzero()[0].tolist()
+    unseen = ~found.any(0) & future.mT  # in no sequence: a weight may be zero by chance in one of them
+    if unseen.any() and not subject.kind.reads_tokens:
+        t, s = unseen.nonzero()[0].tolist()
         return broken(
             f"{count} positions, in {mode}; position {s} is changed",
             f"output {t} is after it and changes",
@@ -199,9 +197,10 @@ def _place_of_future(subject: Subject, *, training: bool) -> Place | None:
 
 def _is_causal_step_by_step(subject: Subject) -> bool:
     """Whether the future is hidden by decoding one position at a time, without a causal mask."""
-    if causal_masks(subject) or not _has_state(subject):
+    if causal_masks(subject) or not has_state(subject):
         return False
-    return _step_by_step(subject).verdict in ("pass", "warn")
+    found = compare_steps(subject)
+    return found is not None and (found.first_difference is None or found.only_positions_differ)
 
 
 def _partly_causal(subject: Subject) -> Finding | None:
@@ -235,94 +234,6 @@ def _replaces_causal_mask(subject: Subject, mask: MaskArgument, *, training: boo
     return bool((found & everything.triu(1)).any())
 
 
-def _has_state(subject: Subject) -> bool:
-    return "state" in subject.roles.values()
-
-
-def _outputs_of_steps(subject: Subject, case: Case) -> Tensor | None:
-    """The outputs of one position at a time; None if there is no state.
-
-    A state is returned, or an empty cache that is given is filled: one, or one per layer.
-    """
-    empty_states: tuple[object, ...] = (None, {}, [{} for _ in range(subject.sizes.depth)])
-    error: Exception | None = None
-    for state in empty_states:
-        try:
-            outputs = _outputs_from_state(subject, case, state)
-        except Exception as raised:  # another kind of cache
-            error = error or raised
-            continue
-        if outputs is not None:
-            return outputs
-    if error is not None:
-        raise error
-    return None
-
-
-def _outputs_from_state(subject: Subject, case: Case, state: object) -> Tensor | None:
-    model, outputs = subject.model(), []
-    offsets = [p.name for p in subject.parameters if p.default == 0 and OFFSET_NAME.search(p.name)]
-    for t in range(case.x.shape[1]):
-        with subject.with_arguments(**dict.fromkeys(offsets, t)):
-            step = subject.call(model, replace(case, x=case.x[:, t : t + 1]), state=state, return_state=True)
-        state = state if step.state is None else step.state
-        if _is_empty(state):
-            return None
-        outputs.append(step.out)
-    return torch.cat(outputs, 1)
-
-
-def _is_empty(state: object) -> bool:
-    parts = state if isinstance(state, list) else [state]
-    return all(part is None or (isinstance(part, dict) and not part) for part in parts)
-
-
-@torch.no_grad()
-def _differing(one: Tensor, other: Tensor) -> Tensor:
-    """(B, T, ...), (B, T, ...) -> (B, T): where the two differ by more than rounding"""
-    is_close = torch.isclose(one, other, atol=1e-4, rtol=1e-3).flatten(2).all(-1)
-    return differs(one, other) & ~is_close
-
-
-def _step_by_step(subject: Subject) -> Finding:
-    """One position at a time with the state of the last step, compared with all positions at once."""
-    if not _has_state(subject):
-        return inapplicable("it has no state for decoding step by step")
-    case = subject.case()
-    # The decoders of d2l require a state, and are causal in training only.
-    state = next(p for p in subject.parameters if subject.roles[p.name] == "state")
-    training = state.default is state.empty
-    masks = {} if training or is_causal(subject) else masks_of_caller(subject)
-    if not training and not masks and not is_causal(subject) and not subject.has_source:
-        return inapplicable("it is not causal, so that single positions give another output")
-    at_once = subject.call(subject.model(training=training), case, masks).out
-    steps = _outputs_of_steps(subject, case)
-    if steps is None:
-        return inapplicable("it returns no state")
-    wrong = _differing(at_once, steps)
-    if not wrong.any():
-        return KEPT
-    b, t = wrong.nonzero()[0].tolist()
-    example = (
-        f"{case.x.shape[1]} positions, one at a time with the state of the last step; sequence {b}, step {t}"
-    )
-    with without_positions():
-        at_once_without = subject.call(subject.model(training=training), case, masks).out
-        steps_without = _outputs_of_steps(subject, case)
-        if steps_without is not None and not _differing(at_once_without, steps_without).any():
-            return warned(
-                example,
-                f"the token gets the encoding of position {t}",
-                "it gets that of position 0: each step begins to count again",
-                "pass the number of earlier positions to the positional encoding",
-            )
-    return broken(
-        example,
-        f"the output of all positions at once: {numbers(at_once[b, t].flatten()[:3])} …",
-        f"{numbers(steps[b, t].flatten()[:3])} …",
-    )
-
-
 PROMISES = (
     Promise(
         "causality",
@@ -330,12 +241,5 @@ PROMISES = (
         _causality,
         "torch.tril(ones) is True where a position may attend, torch.triu(ones, diagonal=1) where it may "
         "not; the mask is also needed in eval()",
-    ),
-    Promise(
-        "incremental",
-        "decoding step by step gives the same output as all positions at once",
-        _step_by_step,
-        "the state must hold the inputs of the attention of each block, not its outputs, and new ones are "
-        "appended after the old ones",
     ),
 )

@@ -152,8 +152,9 @@ def _ablated(subject: Subject, call: BlockCall, which: str) -> Iterator[None]:
         call.block, which, hidden_widths(subject) - {width, 2 * width, 3 * width}
     )  # not attention's
     if which == "feed-forward":
+        of_norms = {id(p) for part in norms(call.block) for p in part.parameters(recurse=False)}
         for p in parameters:
-            if p.dim() == 1 and not p.eq(1).all():
+            if p.dim() == 1 and id(p) not in of_norms and not p.eq(1).all():
                 p.zero_()
     try:
         yield

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
@@ -35,6 +36,16 @@ def _takes_pairwise_mask(subject: Subject) -> bool:
     return any(one is not None and "T" in one.layout for one in formats)
 
 
+def _source_of_parts(subject: Subject) -> str:
+    """The code of the object, and of the modules that it consists of."""
+    model = subject.model()
+    parts = {type(part) for part in model.modules()} if isinstance(model, nn.Module) else set()
+    own = [part for part in parts if not part.__module__.startswith("torch.")]
+    with suppress(OSError, TypeError):  # classes without a file
+        return "\n".join([subject.source_code, *map(inspect.getsource, own)])
+    return subject.source_code
+
+
 @torch.no_grad()
 def _permutation(subject: Subject) -> Finding:
     if subject.form.inputs != "vectors" or subject.form.query != "BTD":
@@ -50,7 +61,7 @@ def _permutation(subject: Subject) -> Finding:
         if CAUSAL_NAME.search(subject.name) or (mentioned and not takes_mask):
             return inapplicable("it is causal, so that the order matters")
         is_encoder = re.search(r"enc|bert|vit", subject.name, re.IGNORECASE)
-        if not takes_mask and not is_encoder and re.search(r"tri[lu]\b", subject.source_code):
+        if not takes_mask and not is_encoder and re.search(r"tri[lu]\b", _source_of_parts(subject)):
             return inapplicable("it has a causal mask of its own, so that the order matters")
         if not takes_mask:
             conclude = broken if is_encoder else warned
