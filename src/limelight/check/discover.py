@@ -15,8 +15,9 @@ from limelight.check.used_names import used_globals
 # A class with such a name is multi-head attention; another attention is recognised by its code.
 CLEAR_NAME = re.compile(r"mu[lit]+head|headed|mha|msa|self|cross|causal")
 SEVERAL_HEADS = re.compile(
-    r"multi|mha|mhsa|msa|heads|n_?head|num_?head|nhead|self\.h\b|,\s*h\s*[,)]", re.IGNORECASE
+    r"multi|mha|mhsa|msa|heads|\bn_?head|num_?head|\bnhead|self\.h\b|,\s*h\s*[,)]", re.IGNORECASE
 )
+STACKS = re.compile(r"ModuleList|Sequential|range\(|clones|layers|blocks|depth", re.IGNORECASE)
 
 
 def kind_of(name: str, thing: Any) -> Kind | None:
@@ -25,12 +26,18 @@ def kind_of(name: str, thing: Any) -> Kind | None:
     if is_class and not issubclass(thing, torch.nn.Module):
         return None
     kind = kind_of_name(name, is_class=is_class)
-    if kind is None or not is_class:
-        return None if _uses_numpy_only(thing) else kind
+    if kind is None:
+        return None
+    if not is_class:
+        return None if _uses_numpy_only(thing) else _kind_of_function(kind, thing)
     if not kind.is_decoder and kind.is_stack and not kind.reads_images and _is_recurrent(thing):
         return None
     if kind.with_heads and _takes(thing, "heads"):
         return KINDS[kind.with_heads]
+    if kind.name == "multi-head-attention" and _takes(thing, "vocab"):
+        return KINDS["sequence-model"]
+    if kind.block is not None and _is_one_block(thing):
+        kind = KINDS[kind.block]
     if kind.name == "multi-head-attention" and not CLEAR_NAME.search(name.lower().replace("_", "")):
         kind = _kind_of_attention(thing)
     if kind.without_heads and _has_one_head(name, thing):
@@ -38,6 +45,20 @@ def kind_of(name: str, thing: Any) -> Kind | None:
     if kind.without_source and not Subject(thing, thing.__name__, kind).has_source:
         return KINDS[kind.without_source]
     return kind
+
+
+def _kind_of_function(kind: Kind, function: Any) -> Kind | None:
+    """The kind of a function; one of attention takes queries and keys, not only a number of positions."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if kind.name == "scaled-dot-product" and len(parameters) == 1 and parameters[0].annotation is int:
+        return KINDS["causal-mask"]
+    return kind
+
+
+def _is_one_block(cls: type) -> bool:
+    """Whether a class called Encoder or Decoder is one block: its own attention, and no list of blocks."""
+    code = re.sub(r"#.*", "", re.sub(r'"""(.|\n)*?"""', "", _source(cls)))
+    return bool(re.search(r"att\w*\(", code, re.IGNORECASE)) and not STACKS.search(code)
 
 
 def _uses_numpy_only(function: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from limelight.check.harness.crash import crash_finding
 from limelight.check.harness.find_call import find_call
 from limelight.check.harness.inputs import CannotCall, Form
 from limelight.check.harness.subject import Subject
+from limelight.check.instruments.causal_behaviour import CAUSAL_NAME
 from limelight.check.instruments.find_mask_format import find_mask_formats
 from limelight.check.instruments.influence import influence
 from limelight.check.kinds import KINDS, Kind
@@ -85,6 +87,7 @@ def _examine(target: Any, name: str, kind: Kind, namespace: dict[str, Any]) -> R
 
 
 def _find_call_and_masks(subject: Subject, stack: ExitStack) -> None:
+    subject.constructor_arguments = _causal_flag(subject)
     find_call(subject, stack)
     if subject.form.inputs == "size":
         return
@@ -95,6 +98,19 @@ def _find_call_and_masks(subject: Subject, stack: ExitStack) -> None:
         subject.form = Form(heads_axis=True)
         subject.masks = subject.mask_arguments()
         find_mask_formats(subject)
+
+
+def _causal_flag(subject: Subject) -> dict[str, bool]:
+    """`mask=True` for the constructor of an attention whose name says that it is causal, if it takes that.
+
+    If its call takes a mask, the caller can make it causal.
+    """
+    if not subject.kind.is_attention or not subject.is_constructed or not CAUSAL_NAME.search(subject.name):
+        return {}
+    masks = [name for name, role in subject.roles.items() if role == "mask" and "pad" not in name.lower()]
+    flags = [p.name for p in inspect.signature(subject.target).parameters.values() if p.default is False]
+    names = [name for name in flags if re.fullmatch("(is_|use_)?(causal|mask(ed)?)", name)]
+    return {} if masks else dict.fromkeys(names[:1], True)
 
 
 def _use_all_keys(subject: Subject) -> None:

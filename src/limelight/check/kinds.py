@@ -302,8 +302,8 @@ _TABLE = (
     Kind(
         "feed-forward",
         _promises(
-            "position-wise norm-axis closing-residual nonlinearity hidden-width projection-unused "
-            "initialised",
+            "position-wise norms:reused norm-axis closing-residual nonlinearity hidden-width "
+            "projection-unused initialised",
             _DROPOUT,
             _ROBUSTNESS,
         ),
@@ -379,7 +379,9 @@ _NOT_A_PART = (
 )
 
 # Classes that are used with a model but are no part of one.
-_OTHER_CLASSES = r"loss|criterion|dataset|dataloader|trainer|schedul|optimi|config|tokeniz"
+_OTHER_CLASSES = (
+    r"(lm|model\w*|classif\w*)head$|loss|criterion|dataset|dataloader|trainer|schedul|optimi|config|tokeniz"
+)
 
 
 def kind_of_name(name: str, *, is_class: bool) -> Kind | None:

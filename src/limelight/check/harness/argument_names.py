@@ -13,10 +13,10 @@ _CONSTRUCTOR_ROLES = {
     "dropout": r"\w*drop\w*|p|p_?d|rate|(prob|taxa|tasa|taux)\w*|(?!learning)\w+_(rate|prob)",
     "eps": r"(\w+_)?eps(ilon)?",
     "head_width": r"(dim|d|size|width)_?heads?|heads?_?(dim|size|width)|d_?[kqv]|d_?(key|value|query)s?",
-    "heads": r"(n|num|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
+    "heads": r"(n|num|number|number_of)?_?(attn|attention|self)?_?heads?(_num)?|h|nheads?|n_?h|heads?_?count"
     r"|(n|nb|num)_?(tetes|cabezas|cabecas|kopf|koepfe|teste)",
-    "depth": r"(n|num|number_of)?_?(enc|dec|encoder|decoder)?_?(layers?|blks?|blocks?)|depth|n|nlayers?"
-    r"|stacks?|(layers?|blocks?)_?count|(n|nb|num)_?(couches|capas|schichten|strati)|tiefe",
+    "depth": r"(n|num|number|number_of)?_?(enc|dec|encoder|decoder)?_?(layers?|blks?|blocks?|stacks?)"
+    r"|depth|n|nlayers?|(layers?|blocks?)_?count|(n|nb|num)_?(couches|capas|schichten|strati)|tiefe",
     "expansion": r"(forward_|ff_|mlp_|ffn_)?(expansion|ratio|mult|multiplier)(_factor)?",
     "hidden": r"(ffn|ff|mlp)_?(num_)?(hiddens?|dim|size|width|hidden_dim|hid|hidden_size)|d_?ff\w*|dff"
     r"|dim_?(ff|feedforward|mlp)"
@@ -34,9 +34,9 @@ _CONSTRUCTOR_ROLES = {
     "image": r"(img|image)_?(size|res|resolution|hw|shape|dims?)|input_(size|res|resolution|hw|shape)"
     r"|img|image|chw|image_?(height|width)|img_?[hw]",
     "patches": r"(n|num|number_of)_?patch(es)?",
-    "patch": r"patch(_?(size|dim|width))?|p_?size",
+    "patch": r"patch(_?(size|dim|width))?|p_?size|window_size",
     "channels": r"(n|num|in|input|img|image)?_?(channels?|chans?)|c|in_c|in_ch",
-    "classes": r"(n|num)?_?(classes|labels|class|cls|outputs)|out_?classes|n_?out",
+    "classes": r"(n|num|number|number_of)?_?(classes|labels|class|cls|outputs)|out_?classes|n_?out",
     "temperature": r"temperature|temp|scale",
     "base": r"(rope_?)?(theta|base)",
     "activation": r"act(ivation)?(_fn|_layer|_func)?",

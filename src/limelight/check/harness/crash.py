@@ -21,6 +21,8 @@ WRONG_CALL = re.compile(
 )
 # Errors that no argument of ours causes: the checked code makes this mask itself.
 WRONG_USE = re.compile(r"only supports boolean masks")
+# Errors of inputs with another number of axes than the checked code expects: (B, Y, X, D) for (B, T, D).
+OF_OUR_AXES = re.compile(r"values to unpack|number of dimensions|[dD]imension out of range|too many indices")
 OF_OUR_VALUES = re.compile(r"\b(NoneType|int|float|tuple|list|bool|str|dict|Settings|RecordingConfig)\b")
 UNFINISHED = re.compile(r"your code|to-?do|implement (this|me|here)|fill in|replace.{0,9}pass", re.IGNORECASE)
 
@@ -56,6 +58,13 @@ class Attempt:
         return any(getattr(value, "is_placeholder", None) is True for value in used)
 
     @property
+    def misses_variable(self) -> bool:
+        """Whether it misses a global variable that the file has, in a statement that was not executed."""
+        name = self.error.name if isinstance(self.error, NameError) else None
+        code = "".join(linecache.getlines(self.file))
+        return name is not None and bool(re.search(rf"^{name}\b[^=\n]*=[^=]", code, re.MULTILINE))
+
+    @property
     def message(self) -> str:
         """The error in one line."""
         if isinstance(self.error, TooSlow):
@@ -88,7 +97,7 @@ def crash(attempts: Sequence[Attempt], *, all_known: bool) -> Attempt | None:
         return None
     if re.search(r"\bnp\.|numpy", first.code):  # it computes with arrays of NumPy, and got a tensor
         return None
-    if first.uses_placeholder:  # of a package that is not installed
+    if first.uses_placeholder or first.misses_variable:  # of a package or a statement that was left out
         return None
     if is_refusal(first.error):
         return None
@@ -104,6 +113,7 @@ def crash(attempts: Sequence[Attempt], *, all_known: bool) -> Attempt | None:
         and not re.search(r"\*\w", first.code)
     ):
         return first
+    is_ours |= bool(OF_OUR_AXES.search(str(first.error)))
     if not all_known or is_ours or len({one.place for one in attempts}) > 1:
         return None
     return first if isinstance(first.error, (RuntimeError, TypeError, ValueError, KeyError)) else None

@@ -15,7 +15,7 @@ from limelight.check.harness.argument_names import call_role, constructor_role
 from limelight.check.harness.constants import replaced_constants
 from limelight.check.harness.construct import CannotConstruct
 from limelight.check.harness.crash import Attempt, attempt, crash, crash_finding, is_unfinished
-from limelight.check.harness.inputs import CannotCall, Case, Form, Result
+from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result
 from limelight.check.harness.mask_formats import MaskFormat, formats_for
 from limelight.check.harness.observe import fitted_sizes, observed_sizes
 from limelight.check.harness.plans import Plan, plans
@@ -29,6 +29,7 @@ PLAIN_NAME = re.compile(
     r"x|[qkv]|quer(y|ies)|keys?|values?|src|tgt|trg|sources?|targets?|inputs?|(\w+_)?mask|memory|enc(oder)?_out(put)?s?"
 )
 MAXIMUM_ATTEMPTS = 200
+BY_NAME = MaskFormat("bool+", "by name")  # each mask has the layout that its name suggests
 SEARCH_SECONDS = 15.0  # of the processor, for all attempts
 
 
@@ -86,6 +87,8 @@ class _Search:
                 is_recurrent=FIRST_STATE in roles,
                 has_positions=has_positions,
             ):
+                if plan.usual_forms and not form.is_usual:
+                    continue
                 subject.form = form
                 for number, instance in self._instances():
                     subject.construction = number
@@ -236,13 +239,12 @@ def _try_to_call(subject: Subject) -> None:
     masks = [mask for mask in subject.masks if mask.role != "state"]
     error: BaseException | None = None
     # If masks are needed, each format of a mask that hides nothing is tried.
-    for mask_format in [None, *(formats_for("mask", "mask") if masks else [])]:
+    for mask_format in [None, BY_NAME, *(formats_for("mask", "mask") if masks else [])]:
         if mask_format is not None and not _needs_mask(subject, error):
             break
         for mask in masks:
-            is_lengths = mask_format is not None and mask.role == "lengths"
             mask.required = mask_format is not None
-            mask.format = MaskFormat("lengths", "B") if is_lengths else mask_format
+            mask.format = _format_of(mask, mask_format)
         try:
             with time_limit(CALL_SECONDS):
                 _call_once(subject, model, case)
@@ -254,6 +256,17 @@ def _try_to_call(subject: Subject) -> None:
             return
     assert error is not None
     raise error
+
+
+def _format_of(mask: MaskArgument, mask_format: MaskFormat | None) -> MaskFormat | None:
+    """The format of one of several masks: of lengths, of this format, or as its name says."""
+    if mask_format is not None and mask.role == "lengths":
+        return MaskFormat("lengths", "B")
+    if mask_format is BY_NAME:
+        is_causal = re.search("causal|autoreg|future|subseq|look|tri[lu]", mask.name.lower())
+        layout = "TS" if is_causal else "BS" if "pad" in mask.name.lower() else "BTS"
+        return MaskFormat("bool+", layout)
+    return mask_format
 
 
 def _required(subject: Subject) -> list[str]:

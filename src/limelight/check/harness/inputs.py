@@ -51,6 +51,7 @@ class Result:
     weights: Tensor | None = None  # attention weights, if they are returned
     state: Any = None  # the state or cache, if one is returned
     shifted: bool = False  # the model drops the last token of the target itself
+    shared: bool = False  # one output for all sequences, repeated for each of them
     pooled: bool = False  # one output for the whole sequence, repeated for every position
 
 
@@ -81,6 +82,11 @@ class Form:
     first_state: str = "BD"  # the first hidden state of a recurrent decoder; or "1BD", "LBD"
     batched: bool = True  # or one sequence at a time: (T, D)
     positions: str = "ids"  # an argument for positions: their numbers, or "vectors" that are added
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it takes a batch of sequences of queries, batch first."""
+        return self.query == "BTD" and not self.time_first and self.batched
 
 
 def random_sequence(inputs: str, sizes: Sizes, length: int, width: int) -> Tensor:

@@ -51,7 +51,7 @@ def layer_class(
     elements = [one for one in typing.get_args(annotation) if isinstance(one, type)]
     for cls in [annotation, *elements]:
         is_layer = isinstance(cls, type) and issubclass(cls, nn.Module)
-        if is_layer and not cls.__module__.startswith("torch"):
+        if is_layer and cls.__module__.split(".")[0] != "torch":
             return cls
     if role in NAMES_OF_ROLES:
         return next(
@@ -92,7 +92,7 @@ def layers(namespace: dict[str, Any]) -> list[type]:
         for thing in namespace.values()
         if isinstance(thing, type)
         and issubclass(thing, nn.Module)
-        and not thing.__module__.startswith("torch")
+        and thing.__module__.split(".")[0] != "torch"
     ]
     bases = {base for cls in found for base in cls.__mro__[1:]}
     return [cls for cls in found if cls not in bases]

@@ -12,6 +12,7 @@ STYLES = {
     "float-": "1 = hidden",
     "additive": "0 = may attend, -inf = hidden",
 }
+INTEGERS = "int+"  # 1 = may attend, for code that computes with integers
 # Layouts that can express more come first.
 LAYOUTS = ("BTS", "B1TS", "B11S", "B1S", "BS", "TS", "1TS", "11TS")
 
@@ -25,7 +26,8 @@ class MaskFormat:
 
     def __str__(self) -> str:
         shape = f"({', '.join(self.layout)})" if len(self.layout) > 1 else f"({self.layout},)"
-        return f"lengths {shape}" if self.style == "lengths" else f"{shape}, {STYLES[self.style]}"
+        style = "1 = may attend, integers" if self.style == INTEGERS else STYLES.get(self.style, "")
+        return f"lengths {shape}" if self.style == "lengths" else f"{shape}, {style}"
 
     @property
     def true_hides(self) -> bool:
@@ -62,6 +64,8 @@ class MaskFormat:
             return mask
         if self.style == "bool-":
             return ~mask
+        if self.style == INTEGERS:
+            return mask.long()
         if self.style == "additive":
             return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
         return mask.to(dtype) if self.style == "float+" else (~mask).to(dtype)
@@ -77,6 +81,7 @@ def formats_for(role: str, name: str) -> list[MaskFormat]:
     if "bias" in plain:
         return [MaskFormat("additive", layout) for layout in LAYOUTS]
     formats = [MaskFormat(style, layout) for layout in LAYOUTS for style in STYLES]
+    formats += [MaskFormat(INTEGERS, layout) for layout in ("BS", "BTS")]
     return [*formats, MaskFormat("lengths", "B"), MaskFormat("lengths", "BT")]
 
 

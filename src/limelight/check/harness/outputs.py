@@ -11,7 +11,7 @@ from limelight.check.harness.inputs import CannotCall, Case, Form, Result
 from limelight.check.kinds import Kind
 
 
-def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
+def read_result(returned: Any, case: Case, form: Form, kind: Kind, vocabulary: int) -> Result:
     """The output, the attention weights and the state in what a call returned."""
     if returned is None:
         raise CannotCall("it returns None")
@@ -20,13 +20,15 @@ def read_result(returned: Any, case: Case, form: Form, kind: Kind) -> Result:
         raise CannotCall("it returns no tensor")
     if form.inputs in ("images", "size"):
         return Result(tensors[0], None, state)
-    out = _output(tensors, case)
+    out = _output(tensors, case, vocabulary)
     out, shifted = (out, False) if form.heads_axis else _with_positions(out, case, kind)
     weights = next((t for t in tensors if t is not out and t.shape[-1:] == (case.keys,)), None)
     if form.heads_axis and kind.reads_scores:
         out = out[:, 0]
     elif form.heads_axis:
         out = out.transpose(1, 2).flatten(2)
+    if kind.is_positional and out.shape == (1, *case.x.shape[1:]) and not form.time_first:
+        return Result(out.expand(len(case.x), -1, -1), shared=True)
     if form.time_first and out.dim() >= 2 and form.query == "BTD":
         out = out.transpose(0, 1)
     if form.query == "1BD" and out.dim() == 3 and len(out) == 1:
@@ -54,12 +56,13 @@ def _with_positions(out: Tensor, case: Case, kind: Kind) -> tuple[Tensor, bool]:
     return out, False
 
 
-def _output(tensors: list[Tensor], case: Case) -> Tensor:
+def _output(tensors: list[Tensor], case: Case, vocabulary: int) -> Tensor:
     """The tensor that is the output: the first one of the expected width, or else the first one."""
-    width = case.x.shape[-1] if case.values is None else case.values.shape[-1]
     floats = [t for t in tensors if t.is_floating_point() or t.dtype.is_complex] or tensors
-    fitting = [t for t in floats if t.shape[-1:] == (width,)] if case.x.is_floating_point() else []
-    return (fitting or floats)[0]
+    width = case.x.shape[-1] if case.values is None else case.values.shape[-1]
+    if not case.x.is_floating_point():
+        width = vocabulary
+    return next((t for t in floats if t.shape[-1:] == (width,)), floats[0])
 
 
 def _tensors_and_state(returned: Any) -> tuple[list[Tensor], Any]:

@@ -20,6 +20,7 @@ class Plan:
     replace_constants: bool = False  # constants of the file that are sizes get our sizes
     keep_defaults: bool = False  # only arguments without a default get values
     fill_options: bool = False  # arguments with the default None get values, too
+    usual_forms: bool = False  # only tensors of the usual shapes are tried
     note: str = ""
 
 
@@ -28,6 +29,10 @@ def plans(target: Any, kind: Kind, sizes: Sizes) -> Iterator[Plan]:
     constants = size_constants(target)
     if constants:
         yield Plan(sizes, replace_constants=True)
+    if kind.is_bare:
+        yield Plan(sizes, usual_forms=True)
+        note = "a source as long as the target"
+        yield Plan(sizes.replace(keys=sizes.queries), usual_forms=True, note=note)
     yield Plan(sizes)
     if kind.is_positional or kind.is_attention or kind.is_block or kind.is_stack:
         # A table or a mask that is added as a whole fits inputs of its own length only.

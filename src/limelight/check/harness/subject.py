@@ -234,7 +234,7 @@ class Subject:
         ]
         with nullcontext() if dropout else dropout_off():
             returned = model(*positional, **arguments)
-        return read_result(returned, case, self.form, self.kind)
+        return read_result(returned, case, self.form, self.kind, self.sizes.vocabulary)
 
     def _one_by_one(self, model: Any, case: Case, masks: Masks, *, dropout: bool) -> Result:
         """The output of code that takes one sequence at a time: (T, D) instead of (B, T, D)."""

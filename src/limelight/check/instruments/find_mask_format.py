@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from limelight.check.harness.crash import Attempt, attempt
 from limelight.check.harness.inputs import Case, MaskArgument
 from limelight.check.harness.mask_formats import MaskFormat, causal_pattern, formats_for, padding_pattern
 from limelight.check.harness.subject import Subject
@@ -50,10 +51,26 @@ def find_mask_formats(subject: Subject) -> None:
             mask.has_effect = trial.has_effect
             continue
         best = _best_trial(subject, model, case, mask)
+        if best is None and not mask.guessed:
+            subject.crash = subject.crash or _crash(subject, model, case, mask)
         mask.format, mask.has_effect = (best.format, best.has_effect) if best else (None, False)
         if best and (best.has_effect or not mask.guessed):
             subject.notes.append(f"{' and '.join((mask.name, *mask.duplicates))}: {mask.format}")
     subject.masks = [mask for mask in subject.masks if mask.format and (mask.has_effect or not mask.guessed)]
+
+
+@torch.no_grad()
+def _crash(subject: Subject, model: object, case: Case, mask: MaskArgument) -> Attempt | None:
+    """The error of `if mask:`, which no mask of more than one element passes."""
+    before, mask.format = mask.format, MaskFormat("bool+", "BTS")
+    try:
+        subject.call(model, case, {mask.name: pattern_for(subject, mask, case)})
+    except Exception as error:  # the checked code may raise anything
+        found = attempt(error, f"called with the mask {mask.name}")
+        return found if "Boolean value of Tensor" in str(error) and found.line else None
+    finally:
+        mask.format = before
+    return None
 
 
 def _best_trial(subject: Subject, model: object, case: Case, mask: MaskArgument) -> _Trial | None:

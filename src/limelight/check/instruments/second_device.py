@@ -135,7 +135,7 @@ def _with_other_device(model: Any) -> Any:
         takes_device = "device" in inspect.signature(type(part)).parameters
         of_classes = {name: value for cls in type(part).__mro__ for name, value in vars(cls).items()}
         for name, value in list((of_classes | vars(part)).items()):
-            if _is_device(value):
+            if _is_device(value) or (name == "device" and value is None):
                 setattr(part, name, torch.device(OTHER))
             elif isinstance(value, Tensor):
                 place = place_of_definition(model, f"{path}.{name}".lstrip("."))

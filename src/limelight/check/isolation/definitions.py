@@ -1,5 +1,7 @@
 """Which statements of a file are executed: definitions, and nothing that trains, plots or reads files."""
 
+import __future__
+
 import ast
 import builtins
 import re
@@ -8,7 +10,7 @@ from collections.abc import Iterable, Iterator
 # Functions that the value of a constant may call: they are fast, and later definitions may need the value.
 CHEAP = re.compile(
     "abs|bool|dict|float|frozenset|int|len|list|max|min|pow|range|round|set|str|sum|tuple|zip"
-    "|NewType|TypeVar|compile|dataclass|field|namedtuple|partial|get|getLogger|getenv|device|is_available"
+    "|NewType|TypeVar|compile|dataclass|[fF]ield|finfo|iinfo|namedtuple|partial|get|getLogger|getenv|device|is_available"
     "|arange|eye|inf|log|log2|ones|sqrt|tensor|tril|triu|zeros"
     r"|[A-Z]\w*(Config|Args|Params|Settings)"
 )
@@ -52,8 +54,17 @@ def is_silent(statement: ast.stmt) -> bool:
 
 
 def _is_cheap(value: ast.expr) -> bool:
-    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
-    return all(CHEAP.fullmatch(function_name(call)) for call in calls)
+    return all(CHEAP.fullmatch(function_name(call)) for call in _calls(value))
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that are executed; those in the body of a lambda are not."""
+    if isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, ast.Call):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child)
 
 
 def function_name(call: ast.Call) -> str:
@@ -99,6 +110,13 @@ def _handles_import_error(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     return bool(IMPORT_ERRORS & {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)})
+
+
+def future_flags(statements: Iterable[ast.stmt]) -> int:
+    """The flags of the compiler for `from __future__ import annotations` and the like."""
+    imports = [one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    names = [alias.name for one in imports for alias in one.names if hasattr(__future__, alias.name)]
+    return sum(getattr(__future__, name).compiler_flag for name in set(names))
 
 
 def relative_level(statements: Iterable[ast.stmt]) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import nn
 
+# Packages for messages and progress bars: their functions do nothing, and return their first argument.
+SILENT_PACKAGES = {"icecream", "loguru", "rich", "tqdm", "wandb"}
 LEVELS = 6  # how many folders above the file are searched for modules
 
 
@@ -157,6 +159,8 @@ class _MissingFunction:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if len(arguments) == 1 and not named and callable(arguments[0]):  # a decorator
             return arguments[0]
+        if self._name.partition(".")[0] in SILENT_PACKAGES:
+            return arguments[0] if arguments else None
         if not self._packages.is_loading:
             raise MissingPackage(self._name)
         return self

@@ -19,6 +19,7 @@ from limelight.check.harness.argument_values import value_of_role
 from limelight.check.harness.sizes import SIZES
 from limelight.check.isolation.definitions import (
     assigned_names,
+    future_flags,
     imported_names,
     is_definition,
     is_silent,
@@ -138,13 +139,15 @@ class _Definitions(Loader):
         self.packages.wanted |= needed - optional
         for name in self.forgotten:
             exec(FORGOTTEN_IMPORTS[name], vars(module))
+        flags = future_flags(self.statements)  # each statement is compiled for itself
         for statement in self.statements:
             if not is_definition(statement):
                 self.skipped.append(statement)
                 continue
             for part in _imports_one_by_one(statement):
                 try:
-                    exec(compile(ast.Module([part], []), str(self.source.file), "exec"), vars(module))
+                    code = compile(ast.Module([part], []), str(self.source.file), "exec", flags)
+                    exec(code, vars(module))
                 except (Exception, SystemExit) as error:
                     self.failed.append((part, error))
 

@@ -11,7 +11,7 @@ from limelight.check.harness.inputs import Case
 from limelight.check.harness.signature import FIRST_STATE
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.influence import influence
-from limelight.check.instruments.op_trace import Attention, attentions, same_values
+from limelight.check.instruments.op_trace import PRODUCTS, Attention, attentions, same_values
 from limelight.check.instruments.parts import is_no_transformer
 from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
@@ -260,12 +260,12 @@ def _heads(subject: Subject) -> Finding:
 
 
 def _output_projection(subject: Subject) -> Finding:
-    case = subject.case()
-    result, steps = subject.trace(subject.model(), case)
+    result, steps = subject.trace(subject.model(), subject.case())
     found = attentions(steps)
     if not found or found[-1].output is None:
         return inapplicable(NO_SOFTMAX)
-    if not same_values(result.out, found[-1].output):
+    last = next(index for index, step in enumerate(steps) if step.output is found[-1].output)
+    if any(step.name in (*PRODUCTS, "convolution") for step in steps[last + 1 :]):
         return KEPT
     others = [name for name in subject.namespace if re.search(r"(self|att\w*)output$", name.lower())]
     if others or subject.name.lower().startswith("bert"):
@@ -273,7 +273,9 @@ def _output_projection(subject: Subject) -> Finding:
     return broken(
         "the concatenated outputs of the heads",
         "one more matrix combines them: Concat(head_1, …) W_o",
-        "they are returned unchanged",
+        "they are returned unchanged"
+        if same_values(result.out, found[-1].output)
+        else "no matrix is applied to them",
     )
 
 

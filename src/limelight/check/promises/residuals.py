@@ -145,10 +145,29 @@ def _norm_count(subject: Subject) -> Finding:
         )
     if len(used) >= expected:
         return KEPT
+    if not any(p.grad is not None and p.grad.any() for p in model.parameters()):
+        return inapplicable("no parameter gets a gradient")
     return broken(
         f"a block with {expected} sub-layers",
         f"{expected} norms, each with its own weights",
         f"{len(used)} in use, called {_count_norm_calls(subject, model)} times",
+        place=_place_of_last_norm(subject, model),
+    )
+
+
+def _norm_reused(subject: Subject) -> Finding:
+    """A feed-forward network with its own norms: each is called once."""
+    model = subject.model()
+    count = len(norms(model)) if isinstance(model, nn.Module) else 0
+    if not count:
+        return inapplicable("it has no norm")
+    calls = _count_norm_calls(subject, model)
+    if calls <= count:
+        return KEPT
+    return broken(
+        "one call",
+        "each norm is called once",
+        f"{count} {'norm is' if count == 1 else 'norms are'} called {calls} times",
         place=_place_of_last_norm(subject, model),
     )
 
@@ -271,6 +290,13 @@ PROMISES = (
         "each sub-layer has its own norm",
         _norm_count,
         "one LayerNorm is called twice and shares its weights: create one for each sub-layer",
+    ),
+    Promise(
+        "norms",
+        "each norm has its own weights",
+        _norm_reused,
+        "one LayerNorm is called twice and shares its weights: create one for each place",
+        variant="reused",
     ),
     Promise(
         "norm-axis",

@@ -101,6 +101,12 @@ def _all_used(subject: Subject) -> Finding:
     used = {name for name, p in found.items() if p.grad is not None and (p.grad.abs() > 1e-6 * largest).any()}
     # In a deep stack of random weights, the gradient of a layer can vanish; that of the others does not.
     used_in_a_layer = {re.sub(r"\d+", "0", name) for name in used}
+    if not used and all(p.grad is not None for p in found.values()):
+        return broken(
+            f"the gradients of all {len(found)} matrices",
+            "not zero",
+            "all zeros: an operation without a gradient, such as torch.round, is between them and the output",
+        )
     for name, p in found.items():
         is_used = name in used or (p.grad is not None and re.sub(r"\d+", "0", name) in used_in_a_layer)
         if not is_used and (_is_for_caller(subject, name) or name in used_by_other_outputs(subject, model)):
