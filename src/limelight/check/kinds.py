@@ -142,8 +142,8 @@ _TABLE = (
         "positional-encoding",
         _promises(_POSITIONAL_PROMISES, _DROPOUT, _ROBUSTNESS),
         table_promises=_promises(_POSITIONAL_PROMISES, "table-type"),
-        names=r"pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed"
-        r"|positionn?el|positionsk|(learned|learnable|trainable)pos$|temporalenc",
+        names=r"^(?!.*(multihead|attention|attn)).*(pos(ition|icion|izion)?(al)?(en|em|s$|es$)|sinus|pe$|positiontable|posembed"
+        r"|positionn?el|positionsk|(learned|learnable|trainable)pos$|temporalenc)",
         may_be_function=True,
         inputs=("vectors", "tokens"),
         is_positional=True,
@@ -362,7 +362,7 @@ KINDS = {kind.name: kind for kind in _TABLE}
 
 # For names that fit no pattern of the table. The first that fits decides.
 _OTHER_CLASS_NAMES = {
-    "multi-head-attention": r"att?(n$|en[tcz]|n)|aufmerksam",
+    "multi-head-attention": r"(?<!l)att?(n$|en[tcz]|n)|aufmerksam",
     "sequence-model": r"transformer|lm$",
 }
 _OTHER_FUNCTION_NAMES = {
@@ -380,7 +380,8 @@ _NOT_A_PART = (
 
 # Classes that are used with a model but are no part of one.
 _OTHER_CLASSES = (
-    r"(lm|model\w*|classif\w*)head$|loss|criterion|dataset|dataloader|trainer|schedul|optimi|config|tokeniz"
+    r"(lm|model\w*|classif\w*)head$|(class|cls)att"
+    r"|loss|criterion|dataset|dataloader|trainer|schedul|optimi|config|tokeniz"
 )
 
 

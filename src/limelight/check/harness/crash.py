@@ -22,9 +22,14 @@ WRONG_CALL = re.compile(
 # Errors that no argument of ours causes: the checked code makes this mask itself.
 WRONG_USE = re.compile(r"only supports boolean masks")
 # Errors of inputs with another number of axes than the checked code expects: (B, Y, X, D) for (B, T, D).
-OF_OUR_AXES = re.compile(r"values to unpack|number of dimensions|[dD]imension out of range|too many indices")
+OF_OUR_AXES = re.compile(
+    r"values to unpack|number of dimensions|[dD]imension out of range|too many indices|rearrange"
+)
 OF_OUR_VALUES = re.compile(r"\b(NoneType|int|float|tuple|list|bool|str|dict|Settings|RecordingConfig)\b")
 UNFINISHED = re.compile(r"your code|to-?do|implement (this|me|here)|fill in|replace.{0,9}pass", re.IGNORECASE)
+
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,18 @@ class Attempt:
 
     @property
     def misses_variable(self) -> bool:
-        """Whether it misses a global variable that the file has, in a statement that was not executed."""
+        """Whether it misses a global name of a statement of the file that was left out."""
         name = self.error.name if isinstance(self.error, NameError) else None
-        code = "".join(linecache.getlines(self.file))
-        return name is not None and bool(re.search(rf"^{name}\b[^=\n]*=[^=]", code, re.MULTILINE))
+        try:
+            statements = ast.parse("".join(linecache.getlines(self.file))).body if name else []
+        except SyntaxError:
+            return False
+        nodes = [node for one in statements if not isinstance(one, SCOPES) for node in ast.walk(one)]
+        assigned = [
+            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        ]
+        imported = [node.asname or node.name for node in nodes if isinstance(node, ast.alias)]
+        return name in (*assigned, *imported)
 
     @property
     def message(self) -> str:

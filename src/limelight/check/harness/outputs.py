@@ -27,7 +27,8 @@ def read_result(returned: Any, case: Case, form: Form, kind: Kind, vocabulary: i
         out = out[:, 0]
     elif form.heads_axis:
         out = out.transpose(1, 2).flatten(2)
-    if kind.is_positional and out.shape == (1, *case.x.shape[1:]) and not form.time_first:
+    one_sequence = case.x.shape[1:]
+    if kind.is_positional and out.shape in (one_sequence, (1, *one_sequence)) and not form.time_first:
         return Result(out.expand(len(case.x), -1, -1), shared=True)
     if form.time_first and out.dim() >= 2 and form.query == "BTD":
         out = out.transpose(0, 1)

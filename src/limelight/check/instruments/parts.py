@@ -22,6 +22,12 @@ def norms(model: nn.Module) -> list[nn.Module]:
     return [part for part in parts if not any(isinstance(inner, (nn.Linear,)) for inner in part.modules())]
 
 
+def mixes_heads(model: object, heads: int) -> bool:
+    """Whether a matrix combines the weights of all heads, as in talking-heads attention (Shazeer 2020)."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else ()
+    return heads > 1 and any(p.shape == (heads, heads) for p in parameters)
+
+
 def is_no_transformer(model: object) -> bool:
     """Whether it has recurrent layers, or convolutions over several positions."""
     parts = list(model.modules()) if isinstance(model, nn.Module) else []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 # Functions that the value of a constant may call: they are fast, and later definitions may need the value.
 CHEAP = re.compile(
-    "abs|bool|dict|float|frozenset|int|len|list|max|min|pow|range|round|set|str|sum|tuple|zip"
+    "abs|bool|callable|dict|float|getattr|hasattr|isinstance|issubclass|frozenset|int|len|list|max|min|pow|range|round|set|str|sum|tuple|zip"
     "|NewType|TypeVar|compile|dataclass|[fF]ield|finfo|iinfo|namedtuple|partial|get|getLogger|getenv|device|is_available"
     "|arange|eye|inf|log|log2|ones|sqrt|tensor|tril|triu|zeros"
     r"|[A-Z]\w*(Config|Args|Params|Settings)"
@@ -19,17 +19,32 @@ IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseExcepti
 SILENT = {"append", "filterwarnings", "insert", "manual_seed", "print", "seed", "set_theme", "use"}
 
 
-def is_definition(statement: ast.stmt) -> bool:
-    """Whether it is an import, a function, a class or a constant; training, plots and file access are not."""
+def factories(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    """The functions of the file that only define and return another function: calls of them are cheap."""
+    functions = [one for one in statements if isinstance(one, ast.FunctionDef)]
+    return frozenset(
+        one.name
+        for one in functions
+        if any(isinstance(part, ast.FunctionDef) for part in one.body)
+        and all(isinstance(part, ast.FunctionDef | ast.Return | ast.Expr) for part in one.body)
+    )
+
+
+def is_definition(statement: ast.stmt, cheap: frozenset[str] = frozenset()) -> bool:
+    """Whether it is an import, a function, a class or a constant; training, plots and file access are not.
+
+    Calls of the functions in `cheap` may be part of a constant.
+    """
     match statement:
         case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return True
         case ast.Assign(value=value) | ast.AugAssign(value=value):
-            return _is_cheap(value)
+            return _is_cheap(value, cheap)
         case ast.AnnAssign(value=value):
-            return value is None or _is_cheap(value)
+            return value is None or _is_cheap(value, cheap)
         case ast.If(test=test, body=body, orelse=others):
-            return not is_main(statement) and _is_cheap(test) and all(map(is_definition, [*body, *others]))
+            parts = [*body, *others]
+            return not is_main(statement) and _is_cheap(test, cheap) and all(map(is_definition, parts))
         case ast.Try(body=body, handlers=handlers):
             handled = [one for handler in handlers for one in handler.body if not isinstance(one, ast.Pass)]
             return all(map(is_definition, [*body, *handled]))
@@ -53,8 +68,8 @@ def is_silent(statement: ast.stmt) -> bool:
     return is_main(statement)
 
 
-def _is_cheap(value: ast.expr) -> bool:
-    return all(CHEAP.fullmatch(function_name(call)) for call in _calls(value))
+def _is_cheap(value: ast.expr, cheap: frozenset[str]) -> bool:
+    return all(CHEAP.fullmatch(function_name(call)) or function_name(call) in cheap for call in _calls(value))
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:

@@ -19,6 +19,7 @@ from limelight.check.harness.argument_values import value_of_role
 from limelight.check.harness.sizes import SIZES
 from limelight.check.isolation.definitions import (
     assigned_names,
+    factories,
     future_flags,
     imported_names,
     is_definition,
@@ -139,9 +140,10 @@ class _Definitions(Loader):
         self.packages.wanted |= needed - optional
         for name in self.forgotten:
             exec(FORGOTTEN_IMPORTS[name], vars(module))
+        cheap = factories(self.statements)
         flags = future_flags(self.statements)  # each statement is compiled for itself
         for statement in self.statements:
-            if not is_definition(statement):
+            if not is_definition(statement, cheap):
                 self.skipped.append(statement)
                 continue
             for part in _imports_one_by_one(statement):

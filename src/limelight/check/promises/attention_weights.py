@@ -12,12 +12,13 @@ from limelight.check.harness.signature import FIRST_STATE
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.influence import influence
 from limelight.check.instruments.op_trace import PRODUCTS, Attention, attentions, same_values
-from limelight.check.instruments.parts import is_no_transformer
+from limelight.check.instruments.parts import is_no_transformer, mixes_heads
 from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
 from limelight.check.report import Finding
 
 NO_SOFTMAX = "no softmax was found in its computation"
+HEADS_ARE_MIXED = "a matrix mixes the weights of the heads"
 
 
 def _attentions(subject: Subject) -> list[Attention]:
@@ -139,6 +140,8 @@ def _rows_sum_to_one(subject: Subject) -> Finding:
         if _is_one(out.sum(-1)) or _is_for_one_row(subject, case):
             return KEPT
         return _wrong_sum(out[0], _softmax_place(subject))
+    if mixes_heads(subject.model(), subject.sizes.heads):
+        return inapplicable(HEADS_ARE_MIXED)
     found = _attentions(subject)
     if not found:
         return _constant_values(subject)
@@ -182,6 +185,10 @@ def _scale(subject: Subject) -> Finding:
         return inapplicable("additive scores are not scaled")
     if FIRST_STATE in subject.roles.values() or is_no_transformer(subject.model()):
         return inapplicable("the scores of a recurrent decoder are not scaled (Luong et al. 2015)")
+    if _normalises_queries(subject):
+        return inapplicable("the queries and keys are normalised")
+    if mixes_heads(subject.model(), subject.sizes.heads):
+        return inapplicable(HEADS_ARE_MIXED)
     found = [one for one in _attentions(subject) if one.scale is not None and one.width]
     if not found:
         return inapplicable("the product of queries and keys was not found in its computation")
@@ -198,6 +205,12 @@ def _scale(subject: Subject) -> Finding:
                 place=one.scaling.place if one.scaling else None,
             )
     return KEPT
+
+
+def _normalises_queries(subject: Subject) -> bool:
+    model = subject.model()
+    names = [name for name, _ in model.named_modules()] if isinstance(model, nn.Module) else []
+    return any(re.search(r"(^|[._])(q|k|query|key|qk)_?norm", name.lower()) for name in names)
 
 
 def _is_learned(subject: Subject, scale: float) -> bool:
@@ -243,6 +256,8 @@ def _query_matters(subject: Subject) -> Finding:
 
 
 def _heads(subject: Subject) -> Finding:
+    if mixes_heads(subject.model(), subject.sizes.heads):
+        return inapplicable(HEADS_ARE_MIXED)
     found = _attentions(subject)
     if not found:
         return inapplicable(NO_SOFTMAX)

@@ -62,7 +62,9 @@ def _copied_containers(value: Any) -> Any:
 
 def _is_block(part: nn.Module) -> bool:
     """Whether it has several sub-layers, each with a norm; a single sub-layer has its residual outside."""
-    is_sublayer = re.search(r"norm|resid|sublayer|attention|attn|feed|ff|mlp", type(part).__name__.lower())
+    is_sublayer = re.search(
+        r"norm|resid|sublayer|parallel|attention|attn|feed|ff|mlp", type(part).__name__.lower()
+    )
     return is_sublayer is None and len(norms(part)) > 1
 
 

@@ -19,7 +19,7 @@ from limelight.check.instruments.causal_behaviour import (
 )
 from limelight.check.instruments.influence import differs
 from limelight.check.instruments.op_trace import attentions
-from limelight.check.instruments.parts import POSITION_NAME
+from limelight.check.instruments.parts import POSITION_NAME, mixes_heads
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
@@ -159,6 +159,10 @@ def _heads_do_not_mix(subject: Subject) -> Finding:
         x[:, 0] = x[:, 0].flip(-1) * 3
         before, after = subject.call(model, case).out, subject.call(model, replace(case, x=x)).out
         if differs(before, after)[:, 1:].any():
+            _, steps = subject.trace(model, case)
+            sees_queries = any(one.weights.shape[-1] > case.keys for one in attentions(steps))
+            if sees_queries or mixes_heads(model, subject.sizes.heads):
+                return inapplicable("it attends to its queries and other positions, too")
             return broken(
                 "queries 0 and 1; query 0 is changed",
                 "output 1 does not change",

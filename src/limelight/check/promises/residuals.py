@@ -133,6 +133,8 @@ def _norm_count(subject: Subject) -> Finding:
     model = subject.model()
     if not isinstance(model, nn.Module):
         return inapplicable("it is a function")
+    if "parallel" in subject.name.lower():
+        return inapplicable("its sub-layers are parallel and may have one norm")
     used = _used_norms(subject, model)
     if not used and not norms(model):
         names = [step.name for step in subject.trace(model, subject.case())[1]]
@@ -225,7 +227,7 @@ def _norm_axis(subject: Subject) -> Finding:
         return inapplicable("it has no norm with weights")
     for part, given, out in _norm_calls(subject, model, found):
         changed = given.clone()
-        first = changed[0] if given.dim() == 2 else changed[0, 0]
+        first = changed[(0,) * (given.dim() - 1)]
         first.copy_(first.flip(-1) * 2 + 1)
         others = (part(changed) - out).abs().amax(-1).flatten()[1:]
         if bool((others > 1e-4).any()):

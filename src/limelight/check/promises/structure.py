@@ -12,7 +12,7 @@ from limelight.check.harness.argument_values import EXPANSION
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.influence import differs
-from limelight.check.instruments.op_trace import Step
+from limelight.check.instruments.op_trace import Step, attentions
 from limelight.check.instruments.parts import (
     compute_gradients,
     hidden_widths,
@@ -74,7 +74,7 @@ def _all_used(subject: Subject) -> Finding:
     model = subject.model()
     if not isinstance(model, nn.Module) or not _matrices(model):
         return inapplicable("it has no weight matrices")
-    if subject.case().keys == 1:
+    if subject.case().keys == 1 or _sees_one_key(subject, model):
         return inapplicable("with one key, all attention weights are 1")
     uninitialised = [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
     if uninitialised:
@@ -125,6 +125,12 @@ def _all_used(subject: Subject) -> Finding:
                     place=place_of_definition(model, name),
                 )
     return KEPT
+
+
+def _sees_one_key(subject: Subject, model: nn.Module) -> bool:
+    """Whether some attention has one key only, so that its weights are 1 whatever the queries are."""
+    _, steps = subject.trace(model, subject.case())
+    return any(one.weights.shape[-1] == 1 for one in attentions(steps))
 
 
 def _is_for_caller(subject: Subject, name: str) -> bool:
@@ -245,6 +251,8 @@ def _hidden_width(subject: Subject) -> Finding:
     given = {name: units[role] for name, role in subject.constructor_roles.items() if role in units}
     if not given:
         return inapplicable("its constructor takes no hidden width")
+    if "parallel" in subject.name.lower():
+        return inapplicable("its sub-layers are parallel and may have one matrix")
     shapes = {tuple(p.shape) for p in _matrices(model).values()}
     for name, expected in given.items():
         # Gated networks have two matrices in one, or two thirds of the width.
