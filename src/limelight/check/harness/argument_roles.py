@@ -36,11 +36,11 @@ def _uses(target: Callable[..., Any]) -> dict[str, str]:
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in OF_EMBEDDINGS:
-                found[name] = "embedding-part"
+                found.setdefault(name, "embedding-part")
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute not in OF_OTHERS:
-                found.setdefault(name, "config")
+                found[name] = "config"
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
-                found.setdefault(name, "config")
+                found[name] = "config"
     return found
 
 
@@ -75,7 +75,7 @@ def roles_of_arguments(
             role = "layers-part" if is_list(annotation) else "layer-part"
         is_part = role is not None and role.endswith("-part")
         if not (is_number or is_part or isinstance(p.default, (str, NoneType))):
-            role = used.get(p.name, role)
+            role = role if role == "config" else used.get(p.name, role)
         roles[p.name] = role
     if kind.reads_images and roles.get("p") == "dropout" and "patch" not in roles.values():
         roles["p"] = "patch"

@@ -14,7 +14,7 @@ from torch import nn
 from limelight.check.harness.argument_names import call_role, constructor_role
 from limelight.check.harness.constants import replaced_constants
 from limelight.check.harness.construct import CannotConstruct
-from limelight.check.harness.crash import Attempt, attempt, crash, crash_finding, is_unfinished
+from limelight.check.harness.crash import Attempt, attempt, crash, crash_finding, is_refusal, is_unfinished
 from limelight.check.harness.inputs import CannotCall, Case, Form, MaskArgument, Result
 from limelight.check.harness.mask_formats import MaskFormat, formats_for
 from limelight.check.harness.observe import fitted_sizes, observed_sizes
@@ -251,7 +251,8 @@ def _try_to_call(subject: Subject) -> None:
         except (Exception, TooSlow) as raised:  # the checked code may raise anything
             error = error or raised
         else:
-            if error is not None and not any(mask.name in _required(subject) for mask in masks):
+            is_required = any(mask.name in _required(subject) for mask in masks)
+            if error is not None and not is_required and not is_refusal(error):
                 subject.crash = attempt(error, _passed(subject) + ", without a mask")
             return
     assert error is not None
@@ -276,7 +277,8 @@ def _required(subject: Subject) -> list[str]:
 def _needs_mask(subject: Subject, error: BaseException | None) -> bool:
     """Whether a mask is a required argument, or its default None is used like a tensor."""
     is_required = any(mask.name in _required(subject) for mask in subject.masks)
-    return is_required or "NoneType" in str(error)
+    is_demanded = error is not None and is_refusal(error) and "mask" in attempt(error, "").code
+    return is_required or is_demanded or "NoneType" in str(error)
 
 
 def _call_once(subject: Subject, model: Any, case: Case) -> None:

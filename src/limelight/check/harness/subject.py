@@ -305,6 +305,8 @@ class Subject:
             return False
         if role == "axis" and is_required:
             return -1
+        if role == "dropout" and is_required and f"{parameter.name}(" in self.source_code:
+            return nn.Identity()
         if is_required:
             return value_of_call_argument(parameter.name, self.kind, self.sizes)
         return _USE_DEFAULT

@@ -183,7 +183,8 @@ def _wrong_sum(weights: Tensor, place: Place | None) -> Finding:
 def _scale(subject: Subject) -> Finding:
     if subject.kind.is_additive:
         return inapplicable("additive scores are not scaled")
-    if FIRST_STATE in subject.roles.values() or is_no_transformer(subject.model()):
+    is_luong = "luong" in subject.name.lower()
+    if is_luong or FIRST_STATE in subject.roles.values() or is_no_transformer(subject.model()):
         return inapplicable("the scores of a recurrent decoder are not scaled (Luong et al. 2015)")
     if _normalises_queries(subject):
         return inapplicable("the queries and keys are normalised")

@@ -23,6 +23,9 @@ from limelight.check.instruments.parts import POSITION_NAME, mixes_heads
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers, warned
 from limelight.check.report import Finding
 
+# Positions inside the attention, so that the order matters.
+RELATIVE = re.compile(r"alibi|relative_?(pos|emb|bias)|rel_?pos|rotary|rope\b", re.IGNORECASE)
+
 
 def _masks_by_itself(subject: Subject, case: Case) -> bool:
     """Whether some attention weights are zero although no mask is given."""
@@ -51,7 +54,9 @@ def _permutation(subject: Subject) -> Finding:
     if subject.form.inputs != "vectors" or subject.form.query != "BTD":
         return inapplicable("it has positional encodings, or takes one query only")
     model, case = subject.model(), subject.case()
-    if subject.kind.is_stack and _has_positions(subject):
+    if RELATIVE.search(f"{subject.name} {_source_of_parts(subject)}") or (
+        subject.kind.is_stack and _has_positions(subject)
+    ):
         return inapplicable("it has positional encodings")
     if not subject.has_source and is_causal(subject):
         mentioned = (

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from limelight.check.harness.dropout_off import dropout_off
 from limelight.check.harness.inputs import Case
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.ablation import is_normalised, is_passed_through, zero_sublayers
@@ -102,6 +103,8 @@ def _depends_on_input(subject: Subject, model: nn.Module, case: Case) -> bool:
 
 
 def _no_residual(subject: Subject, case: Case, out: Tensor) -> Finding:
+    if bool(out.isnan().any()):
+        return inapplicable("its output is NaN if the weights of its sub-layers are 0")
     missing = [
         which
         for which in ("attention", "feed-forward")
@@ -229,7 +232,8 @@ def _norm_axis(subject: Subject) -> Finding:
         changed = given.clone()
         first = changed[(0,) * (given.dim() - 1)]
         first.copy_(first.flip(-1) * 2 + 1)
-        others = (part(changed) - out).abs().amax(-1).flatten()[1:]
+        with dropout_off():
+            others = (part(changed) - out).abs().amax(-1).flatten()[1:]
         if bool((others > 1e-4).any()):
             return broken(
                 f"{type(part).__name__} gets an input of shape {tuple(given.shape)}; one position is changed",

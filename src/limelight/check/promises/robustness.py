@@ -95,6 +95,8 @@ def _any_shape(subject: Subject) -> Finding:
 
 def _has_fixed_length(subject: Subject) -> bool:
     """Whether it is for sequences of one length, such as the patches of an image: not a maximum length."""
+    if subject.plan.sizes.queries == subject.plan.sizes.longest:  # it accepted no shorter ones
+        return True
     names = [name for name, role in subject.constructor_roles.items() if role in ("longest", "patches")]
     is_maximum = any(re.search(r"max|block|context|longest", name.lower()) for name in names)
     return subject.sizes.queries == subject.sizes.longest and bool(names) and not is_maximum
