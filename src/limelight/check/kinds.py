@@ -91,7 +91,7 @@ class Kind:
 _MASK = "mask (B, T, S): True = may attend"
 _POSITIONAL_PROMISES = "positions-formula positions-differ positions-added rotation positions-buffer"
 _MASK_PROMISES = "mask-has-effect masked-weight mask-polarity right-lengths masked-values-leak large-scores"
-_WEIGHT_PROMISES = f"scale softmax-axis rows-sum-to-one {_MASK_PROMISES}"
+_WEIGHT_PROMISES = f"scale softmax-axis rows-sum-to-one query-matters:inputs {_MASK_PROMISES}"
 _ROBUSTNESS = "in-place edge-shapes dtype-device"
 _ROBUSTNESS_WITH_MASKS = "in-place edge-shapes half dtype-device fully-masked"
 _DROPOUT = "dropout-train dropout-eval"

@@ -1,4 +1,4 @@
-"""The parts of a module: norms, linear layers, and their gradients."""
+"""The parts of a module: norms, linear layers and their gradients, attentions."""
 
 import inspect
 import re
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from limelight.check.harness.argument_values import EXPANSION
 from limelight.check.harness.subject import Subject
+from limelight.check.instruments.op_trace import Attention, attentions
 from limelight.check.places import Place, is_checked
 
+HEADS_ARE_MIXED = "a matrix mixes the weights of the heads"
 POSITION_NAME = r"pos(?!t|\w*(ff|feed|wise))"  # not "post", and not a position-wise network
 
 
@@ -20,6 +22,19 @@ def norms(model: nn.Module) -> list[nn.Module]:
     parts = [part for part in model.modules() if "norm" in type(part).__name__.lower()]
     parts = [part for part in parts if any(True for _ in part.parameters(recurse=False))]
     return [part for part in parts if not any(isinstance(inner, (nn.Linear,)) for inner in part.modules())]
+
+
+def attentions_of(subject: Subject) -> list[Attention]:
+    """All attentions that it computes; measured once per subject."""
+    key = "_attentions"
+    if key not in subject.__dict__:
+        case = subject.case()
+        _, steps = subject.trace(subject.model(), case)
+        found = attentions(steps)
+        if not subject.kind.is_attention or subject.kind.is_additive:
+            found = [one for one in found if one.weights.shape[-1] in (case.x.shape[1], case.keys)] or found
+        subject.__dict__[key] = found
+    return list(subject.__dict__[key])
 
 
 def mixes_heads(model: object, heads: int) -> bool:

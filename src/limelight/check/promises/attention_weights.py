@@ -1,41 +1,25 @@
-"""Promises about attention weights: the scale of the scores, the axis of the softmax, sums, heads."""
+"""Promises about attention weights: the axis of the softmax, sums, heads."""
 
-import math
 import re
 from contextlib import suppress
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from limelight.check.harness.inputs import Case
-from limelight.check.harness.signature import FIRST_STATE
 from limelight.check.harness.subject import Subject
 from limelight.check.instruments.influence import influence
-from limelight.check.instruments.op_trace import PRODUCTS, Attention, attentions, same_values
-from limelight.check.instruments.parts import is_no_transformer, mixes_heads
+from limelight.check.instruments.op_trace import PRODUCTS, attentions, same_values
+from limelight.check.instruments.parts import HEADS_ARE_MIXED, attentions_of, mixes_heads
 from limelight.check.places import Place
 from limelight.check.promises.promise import KEPT, Promise, broken, inapplicable, numbers
 from limelight.check.report import Finding
 
 NO_SOFTMAX = "no softmax was found in its computation"
-HEADS_ARE_MIXED = "a matrix mixes the weights of the heads"
-
-
-def _attentions(subject: Subject) -> list[Attention]:
-    """All attentions that it computes; measured once per subject."""
-    key = "_attentions"
-    if key not in subject.__dict__:
-        case = subject.case()
-        _, steps = subject.trace(subject.model(), case)
-        found = attentions(steps)
-        if not subject.kind.is_attention or subject.kind.is_additive:
-            found = [one for one in found if one.weights.shape[-1] in (case.x.shape[1], case.keys)] or found
-        subject.__dict__[key] = found
-    return list(subject.__dict__[key])
 
 
 def _softmax_place(subject: Subject) -> Place | None:
-    found = _attentions(subject)
+    found = attentions_of(subject)
     return found[0].softmax.place if found else None
 
 
@@ -53,7 +37,7 @@ def _softmax_axis(subject: Subject) -> Finding:
         if _is_one(out.sum(-1)):
             return _no_softmax(out, case.x, place)
         return _wrong_axis(out[0], place, case.x[0])
-    found = _attentions(subject)
+    found = attentions_of(subject)
     if not found:
         return _no_attention(subject) or _queries_are_independent(subject)
     for one in found:
@@ -142,7 +126,7 @@ def _rows_sum_to_one(subject: Subject) -> Finding:
         return _wrong_sum(out[0], _softmax_place(subject))
     if mixes_heads(subject.model(), subject.sizes.heads):
         return inapplicable(HEADS_ARE_MIXED)
-    found = _attentions(subject)
+    found = attentions_of(subject)
     if not found:
         return _constant_values(subject)
     for one in found:
@@ -180,66 +164,6 @@ def _wrong_sum(weights: Tensor, place: Place | None) -> Finding:
     )
 
 
-def _scale(subject: Subject) -> Finding:
-    if subject.kind.is_additive:
-        return inapplicable("additive scores are not scaled")
-    is_luong = "luong" in subject.name.lower()
-    if is_luong or FIRST_STATE in subject.roles.values() or is_no_transformer(subject.model()):
-        return inapplicable("the scores of a recurrent decoder are not scaled (Luong et al. 2015)")
-    if _normalises_queries(subject):
-        return inapplicable("the queries and keys are normalised")
-    if mixes_heads(subject.model(), subject.sizes.heads):
-        return inapplicable(HEADS_ARE_MIXED)
-    found = [one for one in _attentions(subject) if one.scale is not None and one.width]
-    if not found:
-        return inapplicable("the product of queries and keys was not found in its computation")
-    for one in found:
-        assert one.scale is not None
-        assert one.width is not None
-        if abs(one.scale * math.sqrt(one.width) - 1) > 1e-3:
-            if _is_learned(subject, one.scale):
-                return inapplicable("the scale is a parameter, which is learned")
-            return broken(
-                f"queries and keys of width {one.width} in each head",
-                f"q·k × {1 / math.sqrt(one.width):.4f} (1/√{one.width})",
-                f"q·k × {one.scale:.4f}{_explained(one.scale, one.width, subject)}",
-                place=one.scaling.place if one.scaling else None,
-            )
-    return KEPT
-
-
-def _normalises_queries(subject: Subject) -> bool:
-    model = subject.model()
-    names = [name for name, _ in model.named_modules()] if isinstance(model, nn.Module) else []
-    return any(re.search(r"(^|[._])(q|k|query|key|qk)_?norm", name.lower()) for name in names)
-
-
-def _is_learned(subject: Subject, scale: float) -> bool:
-    """Whether the factor is the value of a parameter, or its inverse."""
-    model = subject.model()
-    parameters = model.parameters() if isinstance(model, nn.Module) else ()
-    values = [value for p in parameters if p.numel() <= subject.sizes.heads for value in p.flatten().tolist()]
-    return any(math.isclose(scale, factor, rel_tol=1e-3) for v in values if v for factor in (v, 1 / v))
-
-
-def _explained(scale: float, width: int, subject: Subject) -> str:
-    """The usual mistake that gives this scale."""
-    sizes = subject.sizes
-    mistakes = {
-        1.0: "not scaled",
-        1 / width: f"1/{width}: divided by d, not by √d",
-        math.sqrt(width): "multiplied by √d",
-        1 / math.sqrt(sizes.width): f"1/√{sizes.width}: the width of the model, not of one head",
-        1 / math.sqrt(sizes.queries): f"1/√{sizes.queries}: the number of queries",
-        1 / math.sqrt(sizes.keys): f"1/√{sizes.keys}: the number of keys",
-        1 / math.sqrt(sizes.batch): f"1/√{sizes.batch}: the batch size",
-        1 / math.sqrt(sizes.heads): f"1/√{sizes.heads}: the number of heads",
-        1 / width**2: "divided by d²",
-    }
-    near = [mistake for value, mistake in mistakes.items() if abs(scale - value) < 1e-3 * value]
-    return f" ({near[0]})" if near else ""
-
-
 @torch.no_grad()
 def _query_matters(subject: Subject) -> Finding:
     """Without tanh, the query adds the same number to every score, which the softmax cancels."""
@@ -256,10 +180,28 @@ def _query_matters(subject: Subject) -> Finding:
     )
 
 
+@torch.no_grad()
+def _ignored_inputs(subject: Subject) -> Finding:
+    """An attention whose output is the same for all inputs."""
+    if not subject.kind.is_attention or subject.form.inputs != "vectors":
+        return inapplicable("it is no attention")
+    model, case = subject.model(), subject.case()
+    inputs = (case, case.map(lambda t: t.flip(-1) * 2 + 1))
+    before, after = (subject.call(model, one).out for one in inputs)
+    if not torch.allclose(before, after, equal_nan=True):
+        return KEPT
+    return broken(
+        "two different inputs",
+        "two different outputs",
+        f"the same output, {numbers(before[0, 0, :3])} …: the inputs are not used",
+        place=_softmax_place(subject),
+    )
+
+
 def _heads(subject: Subject) -> Finding:
     if mixes_heads(subject.model(), subject.sizes.heads):
         return inapplicable(HEADS_ARE_MIXED)
-    found = _attentions(subject)
+    found = attentions_of(subject)
     if not found:
         return inapplicable(NO_SOFTMAX)
     expected = subject.sizes.batch * subject.sizes.heads
@@ -297,13 +239,6 @@ def _output_projection(subject: Subject) -> Finding:
 
 PROMISES = (
     Promise(
-        "scale",
-        "scores are q·k/√d, where d is the width of one head",
-        _scale,
-        "d is the last axis of the queries after the split into heads, not before it; divide by its square "
-        "root, not by d",
-    ),
-    Promise(
         "softmax-axis",
         "the softmax runs over the keys",
         _softmax_axis,
@@ -314,6 +249,13 @@ PROMISES = (
         "the attention weights of each query sum to 1",
         _rows_sum_to_one,
         "weights are changed after the softmax: apply masks to the scores, before the softmax",
+    ),
+    Promise(
+        "query-matters",
+        "the attention weights depend on the query",
+        _ignored_inputs,
+        "compute queries, keys and values from the arguments of forward",
+        variant="inputs",
     ),
     Promise(
         "query-matters",

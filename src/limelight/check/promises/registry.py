@@ -17,12 +17,14 @@ from limelight.check.promises import (
     returned_weights,
     robustness,
     rotation,
+    scale,
     separate_inputs,
     structure,
     vision,
 )
 
 MODULES = (
+    scale,
     attention_weights,
     returned_weights,
     masks,

@@ -95,7 +95,8 @@ def _any_shape(subject: Subject) -> Finding:
 
 def _has_fixed_length(subject: Subject) -> bool:
     """Whether it is for sequences of one length, such as the patches of an image: not a maximum length."""
-    if subject.plan.sizes.queries == subject.plan.sizes.longest:  # it accepted no shorter ones
+    sizes = subject.plan.sizes
+    if sizes.queries == sizes.longest and not subject.kind.is_positional:  # it accepts no shorter ones
         return True
     names = [name for name, role in subject.constructor_roles.items() if role in ("longest", "patches")]
     is_maximum = any(re.search(r"max|block|context|longest", name.lower()) for name in names)
