@@ -15,6 +15,11 @@ class _Allocations(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.empty: dict[int, Tensor] = {}  # the tensors are kept, so that no address is used twice
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: otherwise the first operation imports the compiler, which takes most of a second."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

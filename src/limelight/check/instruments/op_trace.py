@@ -47,6 +47,11 @@ class Trace(TorchDispatchMode):
         self.steps: list[Step] = []
         self.failed: Step | None = None  # the operation that raised an exception
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: otherwise the first operation imports the compiler, which takes most of a second."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

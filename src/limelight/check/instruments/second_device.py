@@ -9,7 +9,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,8 @@ class DeviceFault:
 def device_fault(subject: Subject, case: Case, masks: Masks) -> DeviceFault | None:
     """The first tensor on the wrong device; None if there is none, or if it cannot be tested."""
     model = subject.model()
+    if not _has_tensors_of_its_own(subject, model, case, masks):
+        return None  # without the second device, whose operations import the compiler
     steps, mixed = _steps_on_other_device(subject, _moved(model), case, masks)
     if mixed is None:
         return None
@@ -68,6 +70,27 @@ def device_fault(subject: Subject, case: Case, masks: Masks) -> DeviceFault | No
     )
     is_convention = still_mixed is None or _mentions_cuda(found[2])
     return DeviceFault(*found, is_convention)
+
+
+def _has_tensors_of_its_own(subject: Subject, model: Any, case: Case, masks: Masks) -> bool:
+    """Whether the code makes a tensor in the call, or has one that is no parameter and no buffer."""
+    parts = list(model.modules()) if isinstance(model, nn.Module) else []
+    values = [value for part in parts for value in vars(part).values()]
+    modules = [one for one in list(sys.modules.values()) if is_checked(getattr(one, "__file__", None) or "<")]
+    values += [value for module in modules for value in list(vars(module).values())]
+    uses_numpy = any(getattr(value, "__name__", "") == "numpy" for value in values)
+    if uses_numpy or any(isinstance(value, Tensor) for value in values):
+        return True
+    _, steps = subject.trace(model, case, masks)
+    return any(not any(isinstance(one, Tensor) for one in _flat(step.inputs)) for step in steps)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def _moved(model: Any) -> Any:

@@ -7,6 +7,7 @@ when the worker has finished or when the command closes its end of the socket, a
 """
 
 import ctypes
+import itertools
 import json
 import os
 import select
@@ -38,13 +39,12 @@ def serve(commands: socket.socket) -> None:
     """Start a worker for each request that arrives, until the socket is closed."""
     sys.dont_write_bytecode = True  # no __pycache__ beside the checked files
     import torch
-    import torch._dynamo  # needed by operations on the meta device; each worker would import it for itself
 
     import limelight.check.isolation.worker as worker
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that have ended leave nothing behind
-    while True:
+    for count in itertools.count():
         try:
             commands.sendall(READY)
             request, descriptors, _, _ = socket.recv_fds(commands, 1 << 20, 2)
@@ -52,6 +52,8 @@ def serve(commands: socket.socket) -> None:
             return
         if not request:
             return
+        if count == 1:  # of several files, some need the compiler: it is imported once
+            import torch._dynamo
         if os.fork() == 0:
             commands.close()
             try:
