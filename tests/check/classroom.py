@@ -4,11 +4,17 @@ import importlib.util
 import json
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 from twins import TWINS, Twin
 
+from limelight.check.discover import candidates
+from limelight.check.examine import examine
+from limelight.check.report import Report
+
+NUMBERS = count()
 ORIGINALS = Path(__file__).parent / "originals"
 STYLES = ("uva_style", "d2l_style", "torch_style", "plain_style", "public_style")
 
@@ -31,6 +37,21 @@ def load(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def report_of(folder: Path, code: str, name: str) -> Report:
+    """The report about one object of this code."""
+    stem = f"submission{next(NUMBERS)}"
+    path = folder / f"{stem}.py"
+    path.write_text(code)
+    module = load(path)
+    thing, kind = candidates(vars(module), stem)[name]
+    return examine(thing, name, kind, vars(module))
+
+
+def broken(report: Report) -> list[str]:
+    """The promises that are broken."""
+    return [finding.promise for finding in report.broken]
 
 
 def broken_source(twin: Twin) -> str:

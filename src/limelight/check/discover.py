@@ -57,7 +57,7 @@ def _kind_of_function(kind: Kind, function: Any) -> Kind | None:
 
 def _is_one_block(cls: type) -> bool:
     """Whether a class called Encoder or Decoder is one block: its own attention, and no list of blocks."""
-    code = re.sub(r"#.*", "", re.sub(r'"""(.|\n)*?"""', "", _source(cls)))
+    code = _code(cls)
     return bool(re.search(r"att\w*\(", code, re.IGNORECASE)) and not STACKS.search(code)
 
 
@@ -79,7 +79,7 @@ def _kind_of_attention(cls: type) -> Kind:
 
 def _has_one_head(name: str, cls: type) -> bool:
     """Whether neither the name nor the code of an attention class mentions several heads."""
-    code = re.sub(r"#.*", "", re.sub(r'"""(.|\n)*?"""', "", _source(cls)))
+    code = _code(cls)
     return bool(code) and not SEVERAL_HEADS.search(f"{name} {code}")
 
 
@@ -87,6 +87,11 @@ def _is_recurrent(cls: type) -> bool:
     """Whether its code, or that of the classes which it uses, has recurrent layers."""
     used = [cls, *(value for value in used_globals(cls).values() if isinstance(value, type))]
     return any(re.search(r"nn\.(GRU|LSTM|RNN)(Cell)?\b", _source(one)) for one in used)
+
+
+def _code(cls: type) -> str:
+    """Its source without docstrings and comments."""
+    return re.sub(r"#.*", "", re.sub(r'"""(.|\n)*?"""', "", _source(cls)))
 
 
 @cache

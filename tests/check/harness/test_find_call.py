@@ -2,19 +2,14 @@
 
 import signal
 import sys
-from itertools import count
 from pathlib import Path
 
 import pytest
-from classroom import load
+from classroom import NUMBERS, broken, report_of
 
-from limelight.check.discover import candidates
-from limelight.check.examine import examine
 from limelight.check.harness.time_limit import TooSlow, time_limit
-from limelight.check.report import Report
 
 pytestmark = pytest.mark.slow
-NUMBERS = count()
 
 ATTENTION = """
 import math
@@ -54,21 +49,8 @@ class FeedForward(nn.Module):
 """
 
 
-def report(folder: Path, code: str, name: str) -> Report:
-    stem = f"submission{next(NUMBERS)}"
-    path = folder / f"{stem}.py"
-    path.write_text(code)
-    module = load(path)
-    thing, kind = candidates(vars(module), stem)[name]
-    return examine(thing, name, kind, vars(module))
-
-
-def broken(found: Report) -> list[str]:
-    return [finding.promise for finding in found.broken]
-
-
 def test_correct_code_is_called_at_the_first_attempt(tmp_path: Path) -> None:
-    found = report(tmp_path, ATTENTION, "MultiHeadAttention")
+    found = report_of(tmp_path, ATTENTION, "MultiHeadAttention")
     assert not found.trouble
     assert broken(found) == []
     assert not [note for note in found.notes if "called with" in note]
@@ -91,7 +73,7 @@ def test_an_error_of_the_checked_code_is_a_finding_with_its_line(
     old: str, new: str, error: str, tmp_path: Path
 ) -> None:
     code = ATTENTION.replace(old, new)
-    found = report(tmp_path, code, "MultiHeadAttention")
+    found = report_of(tmp_path, code, "MultiHeadAttention")
     assert broken(found) == ["runs"]
     (finding,) = found.broken
     assert error in finding.got
@@ -103,7 +85,7 @@ def test_a_mask_that_is_none_by_default_and_used_like_a_tensor_is_a_finding(tmp_
     code = ATTENTION.replace(
         "        if mask is not None:\n            scores =", "        mask = mask.bool()\n        scores ="
     )
-    found = report(tmp_path, code, "MultiHeadAttention")
+    found = report_of(tmp_path, code, "MultiHeadAttention")
     assert broken(found) == ["runs"]
     assert "NoneType" in found.broken[0].got
     assert "without a mask" in found.broken[0].example
@@ -113,26 +95,26 @@ def test_a_mask_that_is_none_by_default_and_used_like_a_tensor_is_a_finding(tmp_
 def test_code_that_is_not_written_yet_is_no_mistake(tmp_path: Path) -> None:
     begin = ATTENTION.index("        q, k, v =")
     for rest in ("        raise NotImplementedError\n", "        # YOUR CODE HERE\n        pass\n"):
-        found = report(tmp_path, ATTENTION[:begin] + rest, "MultiHeadAttention")
+        found = report_of(tmp_path, ATTENTION[:begin] + rest, "MultiHeadAttention")
         assert found.trouble == "it is not written yet"
 
 
 def test_a_check_of_the_code_that_refuses_our_values_is_no_mistake(tmp_path: Path) -> None:
     code = ATTENTION.replace("        super()", "        assert d_model == 96\n        super()")
-    found = report(tmp_path, code, "MultiHeadAttention")
+    found = report_of(tmp_path, code, "MultiHeadAttention")
     assert found.trouble
     assert not found.findings
 
 
 def test_fixed_sizes_are_read_off_the_layers(tmp_path: Path) -> None:
-    assert broken(report(tmp_path, FIXED, "FeedForward")) == []
-    linear = report(tmp_path, FIXED.replace("nn.ReLU(), ", ""), "FeedForward")
+    assert broken(report_of(tmp_path, FIXED, "FeedForward")) == []
+    linear = report_of(tmp_path, FIXED.replace("nn.ReLU(), ", ""), "FeedForward")
     assert broken(linear) == ["nonlinearity"]
 
 
 def test_constants_are_replaced_only_during_the_check(tmp_path: Path) -> None:
     code = f"width = 480\n{FIXED}".replace("48, 96", "width, 2 * width").replace("96, 48", "2 * width, width")
-    found = report(tmp_path, code, "FeedForward")
+    found = report_of(tmp_path, code, "FeedForward")
     assert found.notes == ("constants that were replaced by small sizes: width",)
     assert broken(found) == []
     last = sys.modules[f"submission{next(NUMBERS) - 1}"]
@@ -141,7 +123,7 @@ def test_constants_are_replaced_only_during_the_check(tmp_path: Path) -> None:
 
 def test_dropout_that_is_always_active_breaks_no_other_promise(tmp_path: Path) -> None:
     code = ATTENTION.replace("scores.softmax(-1) @ v", "F.dropout(scores.softmax(-1), 0.5) @ v")
-    assert broken(report(tmp_path, code, "MultiHeadAttention")) == ["dropout-eval"]
+    assert broken(report_of(tmp_path, code, "MultiHeadAttention")) == ["dropout-eval"]
 
 
 def loop(times: int) -> None:

@@ -1,18 +1,13 @@
 """Ways of writing that are understood: each is correct, and wrong if one line is changed."""
 
-from itertools import count
 from pathlib import Path
 
 import pytest
-from classroom import load
+from classroom import broken, report_of
 
-from limelight.check.discover import candidates
-from limelight.check.examine import examine
 from limelight.check.isolation.parent import check_file
-from limelight.check.report import Report
 
 pytestmark = pytest.mark.slow
-NUMBERS = count()
 
 HEAD = """
 import math
@@ -125,28 +120,15 @@ class FeedForward(nn.Module):
 }
 
 
-def report(folder: Path, code: str, name: str) -> Report:
-    stem = f"style{next(NUMBERS)}"
-    path = folder / f"{stem}.py"
-    path.write_text(code)
-    module = load(path)
-    thing, kind = candidates(vars(module), stem)[name]
-    return examine(thing, name, kind, vars(module))
-
-
-def broken(found: Report) -> list[str]:
-    return [finding.promise for finding in found.broken]
-
-
 @pytest.mark.parametrize("style", STYLES)
 def test_a_style_is_understood(tmp_path: Path, style: str) -> None:
     name = "Encoder" if "class Encoder(" in STYLES[style] else "EncoderBlock"
-    found = report(tmp_path, HEAD + STYLES[style], name)
+    found = report_of(tmp_path, HEAD + STYLES[style], name)
     assert not found.trouble
     assert found.kind == "encoder-block"
     assert broken(found) == []
     wrong = HEAD.replace("x = x + self.attention(h)", "x = self.attention(h)")
-    assert broken(report(tmp_path, wrong + STYLES[style], name)) == ["residual"]
+    assert broken(report_of(tmp_path, wrong + STYLES[style], name)) == ["residual"]
 
 
 CAUSAL = """
@@ -162,10 +144,12 @@ class CausalAttention(Attention):
 
 
 def test_the_format_of_an_additive_padding_mask_of_causal_attention_is_found(tmp_path: Path) -> None:
-    found = report(tmp_path, HEAD + CAUSAL, "CausalAttention")
+    found = report_of(tmp_path, HEAD + CAUSAL, "CausalAttention")
     assert broken(found) == []
     assert [note for note in found.notes if "padding_mask" in note and "0 = may attend" in note]
-    wrong = report(tmp_path, HEAD + CAUSAL.replace("+ padding_mask)", "- padding_mask)"), "CausalAttention")
+    wrong = report_of(
+        tmp_path, HEAD + CAUSAL.replace("+ padding_mask)", "- padding_mask)"), "CausalAttention"
+    )
     assert broken(wrong) != []
 
 
@@ -174,8 +158,35 @@ def test_a_learned_scale_is_not_judged_and_a_constant_is(tmp_path: Path) -> None
         "self.n_heads = n_heads", "self.n_heads = n_heads\n        self.t = nn.Parameter(torch.tensor(2.0))"
     )
     learned = learned.replace("math.sqrt(q.shape[-1])", "self.t")
-    assert broken(report(tmp_path, learned, "Attention")) == []
-    assert broken(report(tmp_path, HEAD.replace("math.sqrt(q.shape[-1])", "2.0"), "Attention")) == ["scale"]
+    assert broken(report_of(tmp_path, learned, "Attention")) == []
+    assert broken(report_of(tmp_path, HEAD.replace("math.sqrt(q.shape[-1])", "2.0"), "Attention")) == [
+        "scale"
+    ]
+
+
+def test_talking_heads_are_not_judged_by_the_sums_of_their_weights(tmp_path: Path) -> None:
+    own = "self.n_heads = n_heads"
+    matrix = HEAD.replace(own, f"{own}\n        self.mix = nn.Linear(n_heads, n_heads, bias=False)")
+    mixed = "(self.mix(scores.softmax(-1).movedim(1, -1)).movedim(-1, 1) @ v)"
+    talking = matrix.replace("(scores.softmax(-1) @ v)", mixed)
+    assert broken(report_of(tmp_path, talking, "Attention")) == []
+    doubled = HEAD.replace("(scores.softmax(-1) @ v)", "(2 * scores.softmax(-1) @ v)")
+    assert "rows-sum-to-one" in broken(report_of(tmp_path, doubled, "Attention"))
+
+
+def test_a_default_of_none_that_is_used_is_a_finding(tmp_path: Path) -> None:
+    wrong = HEAD.replace("x, mask=None):", "x, caches=None):\n        mask = caches[0]")
+    assert broken(report_of(tmp_path, wrong, "Attention")) == ["runs"]
+
+
+def test_cuda_without_a_gpu_does_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.py"
+    path.write_text(HEAD.replace("B, T, D = x.shape", "x = x.cuda()\n        B, T, D = x.shape"))
+    (found,) = check_file(path).reports
+    assert not found.trouble
+    assert broken(found) == []
+    path.write_text(path.read_text().replace("x.cuda()", "x.cuba()"))
+    assert broken(check_file(path).reports[0]) == ["runs"]
 
 
 @pytest.mark.parametrize(
@@ -187,8 +198,8 @@ def test_a_learned_scale_is_not_judged_and_a_constant_is(tmp_path: Path) -> None
     ],
 )
 def test_mistakes_that_real_code_has(tmp_path: Path, old: str, new: str, promise: str) -> None:
-    assert broken(report(tmp_path, HEAD, "Attention")) == []
-    assert promise in broken(report(tmp_path, HEAD.replace(old, new), "Attention"))
+    assert broken(report_of(tmp_path, HEAD, "Attention")) == []
+    assert promise in broken(report_of(tmp_path, HEAD.replace(old, new), "Attention"))
 
 
 FEED_FORWARD = """
@@ -204,9 +215,9 @@ class FeedForward(nn.Module):
 
 
 def test_a_norm_that_is_called_twice_is_a_finding(tmp_path: Path) -> None:
-    assert broken(report(tmp_path, HEAD + FEED_FORWARD, "FeedForward")) == []
+    assert broken(report_of(tmp_path, HEAD + FEED_FORWARD, "FeedForward")) == []
     wrong = FEED_FORWARD.replace("self.norm2(x +", "self.norm1(x +").replace(", self.norm2 = nn", ", _ = nn")
-    assert broken(report(tmp_path, HEAD + wrong, "FeedForward")) == ["norms"]
+    assert broken(report_of(tmp_path, HEAD + wrong, "FeedForward")) == ["norms"]
 
 
 LATER = """

@@ -5,20 +5,16 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from limelight.check.instruments.op_trace import Recorder
 
 
-class _Allocations(TorchDispatchMode):
+class _Allocations(Recorder):
     """The memory of tensors that were allocated and not written to."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.empty: dict[int, Tensor] = {}  # the tensors are kept, so that no address is used twice
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: otherwise the first operation imports the compiler, which takes most of a second."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

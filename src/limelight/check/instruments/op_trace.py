@@ -39,18 +39,22 @@ class Step:
         return self.places[-1] if self.places else None
 
 
-class Trace(TorchDispatchMode):
+class Recorder(TorchDispatchMode):
+    """A mode that sees every operation of torch."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: otherwise the first operation imports the compiler, which takes most of a second."""
+        return False
+
+
+class Trace(Recorder):
     """Records every operation, with copies of its inputs and its output."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.steps: list[Step] = []
         self.failed: Step | None = None  # the operation that raised an exception
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: otherwise the first operation imports the compiler, which takes most of a second."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

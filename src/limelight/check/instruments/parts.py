@@ -37,8 +37,9 @@ def attentions_of(subject: Subject) -> list[Attention]:
     return list(subject.__dict__[key])
 
 
-def mixes_heads(model: object, heads: int) -> bool:
+def mixes_heads(subject: Subject) -> bool:
     """Whether a matrix combines the weights of all heads, as in talking-heads attention (Shazeer 2020)."""
+    model, heads = subject.model(), subject.sizes.heads
     parameters = model.parameters() if isinstance(model, nn.Module) else ()
     return heads > 1 and any(p.shape == (heads, heads) for p in parameters)
 

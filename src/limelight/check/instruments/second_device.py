@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -76,13 +77,16 @@ def _has_tensors_of_its_own(subject: Subject, model: Any, case: Case, masks: Mas
     """Whether the code makes a tensor in the call, or has one that is no parameter and no buffer."""
     parts = list(model.modules()) if isinstance(model, nn.Module) else []
     values = [value for part in parts for value in vars(part).values()]
-    modules = [one for one in list(sys.modules.values()) if is_checked(getattr(one, "__file__", None) or "<")]
-    values += [value for module in modules for value in list(vars(module).values())]
-    uses_numpy = any(getattr(value, "__name__", "") == "numpy" for value in values)
+    values += [value for module in _checked_modules() for value in list(vars(module).values())]
+    uses_numpy = any(isinstance(value, ModuleType) and value.__name__ == "numpy" for value in values)
     if uses_numpy or any(isinstance(value, Tensor) for value in values):
         return True
     _, steps = subject.trace(model, case, masks)
     return any(not any(isinstance(one, Tensor) for one in _flat(step.inputs)) for step in steps)
+
+
+def _checked_modules() -> list[ModuleType]:
+    return [one for one in list(sys.modules.values()) if is_checked(getattr(one, "__file__", None) or "<")]
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -156,7 +160,9 @@ def _with_other_device(model: Any) -> Any:
     """The module as if its constructor had got the second device."""
     for path, part in model.named_modules() if isinstance(model, nn.Module) else ():
         takes_device = "device" in inspect.signature(type(part)).parameters
-        of_classes = {name: value for cls in type(part).__mro__ for name, value in vars(cls).items()}
+        of_classes = {
+            name: value for cls in reversed(type(part).__mro__) for name, value in vars(cls).items()
+        }
         for name, value in list((of_classes | vars(part)).items()):
             if _is_device(value) or (name == "device" and value is None):
                 setattr(part, name, torch.device(OTHER))
@@ -170,10 +176,9 @@ def _with_other_device(model: Any) -> Any:
 @contextmanager
 def _globals_on_other_device() -> Iterator[None]:
     """Inside this context, global variables of the checked code that are devices are the second device."""
-    modules = [one for one in list(sys.modules.values()) if is_checked(getattr(one, "__file__", None) or "<")]
     changed = [
         (vars(module), name, value)
-        for module in modules
+        for module in _checked_modules()
         for name, value in list(vars(module).items())
         if _is_device(value)
     ]

@@ -124,7 +124,7 @@ def _rows_sum_to_one(subject: Subject) -> Finding:
         if _is_one(out.sum(-1)) or _is_for_one_row(subject, case):
             return KEPT
         return _wrong_sum(out[0], _softmax_place(subject))
-    if mixes_heads(subject.model(), subject.sizes.heads):
+    if mixes_heads(subject):
         return inapplicable(HEADS_ARE_MIXED)
     found = attentions_of(subject)
     if not found:
@@ -199,7 +199,7 @@ def _ignored_inputs(subject: Subject) -> Finding:
 
 
 def _heads(subject: Subject) -> Finding:
-    if mixes_heads(subject.model(), subject.sizes.heads):
+    if mixes_heads(subject):
         return inapplicable(HEADS_ARE_MIXED)
     found = attentions_of(subject)
     if not found:

@@ -166,7 +166,7 @@ def _heads_do_not_mix(subject: Subject) -> Finding:
         if differs(before, after)[:, 1:].any():
             _, steps = subject.trace(model, case)
             sees_queries = any(one.weights.shape[-1] > case.keys for one in attentions(steps))
-            if sees_queries or mixes_heads(model, subject.sizes.heads):
+            if sees_queries or mixes_heads(subject):
                 return inapplicable("it attends to its queries and other positions, too")
             return broken(
                 "queries 0 and 1; query 0 is changed",

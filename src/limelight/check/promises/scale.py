@@ -20,7 +20,7 @@ def _scale(subject: Subject) -> Finding:
         return inapplicable("the scores of a recurrent decoder are not scaled (Luong et al. 2015)")
     if _normalises_queries(subject):
         return inapplicable("the queries and keys are normalised")
-    if mixes_heads(subject.model(), subject.sizes.heads):
+    if mixes_heads(subject):
         return inapplicable(HEADS_ARE_MIXED)
     found = [one for one in attentions_of(subject) if one.scale is not None and one.width]
     if not found:
