@@ -1,10 +1,10 @@
 # Everything runs in .venv, which is created on first use with the versions of constraints.txt.
 
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test quick coverage torture lint format pictures bench clean
+.PHONY: help demo test quick coverage torture lint format pictures bench dist clean
 .DEFAULT_GOAL := help
 
 help:  ## list all targets
@@ -13,6 +13,7 @@ help:  ## list all targets
 demo: .venv/installed  ## train a Transformer to reverse sequences, and draw its attention
 	@rm -rf runs/demo
 	@$(BIN)/limelight train reverse --out runs/demo
+	@echo "page: $$($(BIN)/limelight see runs/demo)"
 
 # One thread per worker: with more, the workers compete for the cores. Most files are tested by one worker,
 # so that it creates their fixtures once.
@@ -51,6 +52,10 @@ bench: .venv-bench/installed  ## compare the speed of this library and others
 	@echo "bench: the libraries take turns in one process; run nothing else at the same time"
 	@.venv-bench/bin/python -m bench $(BENCH)
 
+dist: .venv/installed-dev  ## build the wheel and the source archive into dist/, without a network
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist
+
 clean:  ## remove the environments and the run of the demo
 	rm -rf .venv .venv-bench runs/demo dist
 
@@ -64,7 +69,7 @@ clean:  ## remove the environments and the run of the demo
 
 .venv/installed: .venv/made pyproject.toml constraints.txt
 	@echo "install: limelight and its dependencies (torch takes a minute)"
-	@$(BIN)/$(INSTALL) -e .
+	@$(BIN)/$(INSTALL) -e '.[demo]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -50,7 +50,7 @@ class FillGaps(ll.SequenceTask):
     def loss(self, model, batch, smoothing=0.0):
         difference = model(*self.arguments(batch)).squeeze(-1) - batch.targets
         loss = difference.square().sum()
-        return ll.Scores(loss, {"loss": loss.detach(), "error": difference.detach().abs().sum()})
+        return ll.Scores(loss, {"loss": loss.detach(), "mae": difference.detach().abs().sum()})
 
 
 @ll.register

@@ -103,9 +103,9 @@ def test_predict_gives_the_same_answers_for_arguments_files_and_stdin(trained: P
     assert by_arguments.returncode == 0, by_arguments.stderr
     assert by_arguments.stdout == by_file.stdout == by_filter.stdout
     assert len(by_filter.stdout.splitlines()) == 3
-    as_json = [
-        json.loads(line) for line in run("predict", str(trained), *lines, "--json").stdout.splitlines()
-    ]
+    as_json = json.loads(run("predict", str(trained), *lines, "--json").stdout)
+    by_line = run("predict", str(trained), *lines, "--jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in by_line] == as_json
     assert [entry["input"] for entry in as_json] == lines
     assert [entry["answer"] for entry in as_json] == by_filter.stdout.splitlines()
 
@@ -113,9 +113,14 @@ def test_predict_gives_the_same_answers_for_arguments_files_and_stdin(trained: P
 def test_evaluate_prints_the_metrics_of_the_report(trained: Path) -> None:
     printed = json.loads(run("evaluate", str(trained), "--split", "validation", "--json").stdout)
     report = json.loads((trained / "report.json").read_text())
-    assert printed == {"split": "validation", **report["metrics"]["validation"]}
+    metrics = {name: value for name, value in printed.items() if name not in ("classes", "confusion")}
+    assert metrics == {"split": "validation", **report["metrics"]["validation"]}
     plain = run("evaluate", str(trained)).stdout.splitlines()
-    assert [line.split()[:2] for line in plain] == [["test", "loss"], ["test", "accuracy"]]
+    assert [line.split()[:2] for line in plain[:2]] == [["test", "loss"], ["test", "accuracy"]]
+    printed = json.loads(run("evaluate", str(trained), "--json").stdout)
+    assert printed["classes"] == report["classes"]
+    assert printed["confusion"] == report["confusion"]
+    assert sum(map(sum, printed["confusion"])) == 300
 
 
 @pytest.mark.parametrize(
@@ -156,9 +161,13 @@ def test_invalid_input_prints_one_line_and_creates_no_files(
 
 
 def test_invalid_lines_and_bytes_are_refused_in_one_line(trained: Path) -> None:
-    done = run("predict", str(trained), stdin="a b\na x\n")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "limelight: input 2: symbol is 'x'; allowed: a b c d\n"
+    done = run("predict", str(trained), stdin="aabab\na x\nddddd\n")
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[1:] == ["error: input 2: symbol is 'x'; allowed: a b c d", "d"]
+    assert done.stderr == "limelight: 1 of 3 inputs have no answer, but an error\n"
+    alone = run("predict", str(trained), "a x")
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr == "limelight: input 1: symbol is 'x'; allowed: a b c d\n"
     program = [sys.executable, "-m", "limelight", "predict", str(trained)]
     broken = subprocess.run(program, input=b"\xff\xfe\n", capture_output=True)
     assert broken.returncode == 2
@@ -188,7 +197,7 @@ def test_the_next_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
 
 
 def test_arguments_are_predicted_if_stdin_is_closed(trained: Path) -> None:
-    command = f"{sys.executable} -m limelight predict {trained} 'a b a' <&-"
+    command = f"{sys.executable} -m limelight predict {trained} 'a b a b a' <&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -11,8 +11,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "limelight"
 
 LEVELS = {
     "errors": 0,
+    "invocation": 0,
     "openmp": 0,
+    "progress": 0,
     "randomness": 0,
+    "settings": 0,
     "config": 1,
     "memory": 1,
     "nn": 2,

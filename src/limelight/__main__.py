@@ -9,12 +9,14 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from limelight.cli import app
 from limelight.errors import Stopped, WrongInput
 from limelight.openmp import adaptive_spinning
 from limelight.training.interrupt import STOPPING, Interrupted
+
+SETTABLE = (("train",), ("explain",), ("init",))  # the commands with --set
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
         with adaptive_spinning():
             app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        _fail(_usage(error), 2)
+        _fail(_usage(error, sys.argv[1:] if arguments is None else arguments), 2)
     except WrongInput as error:
         _fail(str(error), 2)
     except Stopped as error:
@@ -53,9 +55,11 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 2)
 
 
-def _usage(error: CycloptsError) -> str:
+def _usage(error: CycloptsError, arguments: list[str]) -> str:
     """The message of cyclopts in one line, with the command that describes the arguments."""
     message = str(error)
+    if isinstance(error, UnknownOptionError) and error.command_chain in SETTABLE and "Did you" not in message:
+        message += _setting(str(error.token.keyword), arguments)
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
     elif isinstance(error, MissingArgumentError) and error.argument and error.argument.index is not None:
@@ -63,6 +67,20 @@ def _usage(error: CycloptsError) -> str:
     if not error.command_chain:
         return message
     return f"{message.removesuffix('.')} (see limelight {' '.join(error.command_chain)} --help)"
+
+
+def _setting(option: str, arguments: list[str]) -> str:
+    """For an option that is the name of a setting, how to set it: `--epochs 3` is --set train.epochs=3."""
+    from limelight.experiment.config import sections_of
+    from limelight.settings import suggest_key
+
+    known = [setting.key for section in sections_of() for setting in section.settings]
+    key = suggest_key(option.lstrip("-"), known)
+    if key is None:
+        return ""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    value = next(iter(words[words.index(option) + 1 :]), "VALUE")
+    return f" A setting? --set {key}={'VALUE' if value.startswith('-') else value}"
 
 
 def _end_on_signals() -> None:

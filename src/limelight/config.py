@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from limelight.errors import WrongInput, unknown, wrong
+from limelight.errors import WrongInput, wrong
+from limelight.settings import resolve, sections, suggest_key
 
 MAX_SHOWN = 40  # characters of a value in a message
 # Messages of pydantic that do not fit after "allowed:".
@@ -77,7 +78,7 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     what = error["type"]
     if what == "extra_forbidden":
         known = [".".join([*keys[:-1], name]) for name in _keys_beside(config, error["loc"])]
-        return _unknown_key(key, known, values)
+        return _unknown_key(config, key, known, values)
     if what == "missing":
         return WrongInput(f"{'.'.join([*keys, str(error['loc'][-1])])} is missing; it is required")
     if what in ("union_tag_invalid", "union_tag_not_found"):
@@ -94,42 +95,34 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     return wrong(key or "the experiment", repr(error["input"]), message)
 
 
-def _unknown_key(key: str, known: list[str], values: dict[str, Any]) -> WrongInput:
-    """The exception for an unknown key. For `heads`, it suggests a given key such as `model.heads`."""
-    # The last part of a key without the groups that it belongs to is the most common mistake.
-    longer = [other for other in _all_keys(values) if other.endswith(f".{key}")]
-    if longer and key not in known:
-        allowed = ", ".join(sorted(known))
-        return WrongInput(f"key {key!r} is unknown; did you mean {longer[0]!r}? allowed: {allowed}")
-    return unknown("key", key, known)
+def _unknown_key(config: type[Config], key: str, beside: list[str], values: dict[str, Any]) -> WrongInput:
+    """The exception for an unknown key. It suggests one of all keys that these values could have."""
+    allowed = ", ".join(sorted(beside))
+    near = suggest_key(key, all_keys(config, values))
+    guess = f"did you mean {near!r}? " if near else ""
+    return WrongInput(f"key {key!r} is unknown; {guess}allowed: {allowed}")
 
 
-def _all_keys(values: dict[str, Any], above: str = "") -> list[str]:
-    """The dotted keys of all settings and of all groups of settings."""
-    found = []
-    for key, value in values.items():
-        found += [above + key, *(_all_keys(value, f"{above}{key}.") if isinstance(value, dict) else ())]
-    return found
+def all_keys(config: type[Config], values: dict[str, Any]) -> list[str]:
+    """The dotted keys of all settings and of all groups of settings that these values could have."""
+    found = sections(schema_of(config), values)
+    groups = [section.name for section in found if section.name]
+    return [setting.key for section in found for setting in section.settings] + groups
 
 
 def _keys_beside(config: type[Config], path: tuple[int | str, ...]) -> list[str]:
     """The valid keys at the place where the last part of `path` was given."""
-    schema = _schema(config)
+    schema = schema_of(config)
     place = schema
     for part in path[:-1]:
-        place = _resolve(schema, place)
+        place = resolve(schema, place)
         options = place.get("discriminator", {}).get("mapping", {})
         below = place.get("properties", {}).get(str(part), {})
         place = {"$ref": options[part]} if part in options else below
-    return list(_resolve(schema, place).get("properties", {}))
+    return list(resolve(schema, place).get("properties", {}))
 
 
 @cache
-def _schema(config: type[Config]) -> dict[str, Any]:
+def schema_of(config: type[Config]) -> dict[str, Any]:
+    """The JSON schema of a config class."""
     return config.model_json_schema()
-
-
-def _resolve(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in place:
-        place = schema["$defs"][place["$ref"].rsplit("/", 1)[-1]]
-    return place

@@ -1,13 +1,10 @@
 """Tables on the terminal, for any width."""
 
 import json
-import math
-import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from limelight.data.paths import check_regular
-from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.explain import Explanation
-from limelight.tasks.task import Answer, Judgement
+from limelight.invocation import program
+from limelight.settings import REQUIRED, Section, path_of
+from limelight.tasks.metrics import MEANINGS
+from limelight.tasks.task import Judgement
 from limelight.training.progress import show_metric
 
 
@@ -38,19 +36,39 @@ def show_report(run: Run) -> None:
     console.print(table)
     sample = run.sample
     path = shlex.quote(str(run.path))
-    verb = f"predict {path} -- {shlex.quote(sample)}" if sample else f"evaluate {path}"
-    console.print(f"next: limelight {verb}", highlight=False, markup=False)
+    commands = [f"predict {path} -- {shlex.quote(sample)}"] if sample else [f"evaluate {path}"]
+    commands.append(f"see {path}")
+    for before, command in zip(("next: ", "      "), commands, strict=True):
+        console.print(f"{before}{program()} {command}", highlight=False, markup=False)
 
 
 def show_metrics(split: str, judged: Judgement, *, as_json: bool) -> None:
-    """Print one line per metric, or one JSON object."""
+    """Print one line per metric with its meaning, and a table of the classes; or one JSON document."""
     if as_json:
-        signatures = {"signatures": judged.signatures} if judged.signatures else {}
-        print_json({"split": split, **judged.values, **signatures})
+        parts = {
+            "signatures": judged.signatures,
+            "classes": {name: asdict(one) for name, one in judged.classes.items()},
+            "confusion": judged.confusion,
+        }
+        print_json({"split": split, **judged.values} | {name: part for name, part in parts.items() if part})
         return
-    for name, value in judged.values.items():
-        signature = f"  ({judged.signatures[name]})" if name in judged.signatures else ""
-        print(f"{split} {name} {show_metric(name, value)}{signature}")
+    shown = {name: show_metric(name, value) for name, value in judged.values.items()}
+    width = max(map(len, shown), default=0), max(map(len, shown.values()), default=0)
+    for name, value in shown.items():
+        signature = f" ({judged.signatures[name]})" if name in judged.signatures else ""
+        meaning = MEANINGS.get(name, "") + signature
+        print(f"{split} {name:{width[0]}} {value:>{width[1]}}  {meaning}".rstrip())
+    if judged.classes:
+        print()
+        show_classes(judged)
+
+
+def show_classes(judged: Judgement) -> None:
+    """Print precision, recall and F1 of each class."""
+    width = max(len("class"), *map(len, judged.classes))
+    print(f"{'class':{width}}  precision   recall       F1  examples")
+    for name, one in judged.classes.items():
+        print(f"{name:{width}}  {one.precision:9.2%} {one.recall:8.2%} {one.f1:8.2%} {one.examples:9,}")
 
 
 def show_explanation(explained: Explanation, *, as_json: bool = False) -> None:
@@ -69,63 +87,46 @@ def show_explanation(explained: Explanation, *, as_json: bool = False) -> None:
     console.print(explained.words, table, explained.legend, sep="\n")
 
 
+def show_settings(sections: Sequence[Section], *, as_json: bool = False) -> None:
+    """Print the key, value, allowed values and meaning of each setting; or one JSON document."""
+    if as_json:
+        rows = [(section, asdict(one)) for section in sections for one in section.settings]
+        print_json([{"section": section.name, "kind": section.kind} | row for section, row in rows])
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    for section in sections:
+        if not section.settings:
+            continue
+        console.print(Text(path_of(section) or "experiment", style="bold"))
+        console.print(_indented(section.meaning, console.width, 2) + "\n" * bool(section.meaning))
+        for one in section.settings:
+            changed = one.default not in (one.value, REQUIRED)
+            default = f" (default {show_value(one.default)})" if changed else ""
+            console.print(_indented(f"{one.key} = {show_value(one.value)}{default}", console.width, 2))
+            console.print(_indented(f"{one.meaning} ({one.allowed})", console.width, 6))
+        console.print()
+
+
+def _indented(text: str, width: int, indent: int) -> str:
+    return textwrap.fill(text, width, initial_indent=" " * indent, subsequent_indent=" " * indent)
+
+
+def show_value(value: object) -> str:
+    """A value as in TOML; "not set" for None."""
+    return (
+        "not set"
+        if value is None
+        else str(value)
+        if value == REQUIRED
+        else json.dumps(value, ensure_ascii=False)
+    )
+
+
 def given_options(**options: Any) -> dict[str, Any]:
     """The options that were given on the command line: those that are not None."""
     return {key: value for key, value in options.items() if value is not None}
 
 
-def inputs(arguments: tuple[str, ...], read_file: Callable[[Path], list[str]] | None) -> Iterator[str]:
-    """Arguments, the lines of files, or those of stdin. Without `read_file`, files are inputs themselves."""
-    for number, argument in enumerate(arguments, 1):
-        if read_file is None:
-            yield argument
-            continue
-        check_regular(Path(argument))
-        if os.path.isfile(argument):
-            yield from read_file(Path(argument))
-        elif argument.isascii() or argument == argument.encode(errors="replace").decode():
-            yield argument
-        else:
-            raise WrongInput(f"argument {number} is not UTF-8 text")
-    if not arguments and sys.stdin:
-        for number, line in enumerate(sys.stdin):
-            yield line.removeprefix("" if number else "\ufeff").removesuffix("\n").removesuffix("\r")
-
-
-def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """The lines in lists of `size`, so that answers are printed before the input ends, with little memory."""
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def print_answer(line: str, answer: Answer, *, as_json: bool) -> None:
-    """Print one line per answer to an input, or one JSON object."""
-    several = (answer, *answer.others)
-    if as_json:
-        best, *others = map(_describe, several)
-        print_json({"input": line} | best | ({"others": others} if others else {}))
-        return
-    for one in several:
-        words = "".join(f" {source}-{target}" for source, target in one.alignment)
-        before = f"{_log(one.probability):.3f}\t" if answer.others else ""
-        print(f"{before}{one.text}" + (f"\t{words.strip()}" if words else ""))
-
-
-def _describe(answer: Answer) -> dict[str, Any]:
-    content: dict[str, Any] = {"answer": answer.text, "probability": answer.probability}
-    return content | ({"alignment": answer.alignment} if answer.alignment else {})
-
-
-def _log(probability: float | None) -> float:
-    return math.log(probability) if probability else -math.inf  # that of a long answer may underflow to 0
-
-
-def print_json(content: dict[str, Any]) -> None:
+def print_json(content: Any) -> None:
     """One line of JSON."""
     print(json.dumps(content, ensure_ascii=False))

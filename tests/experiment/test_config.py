@@ -10,7 +10,8 @@ from support import must_fail
 
 from limelight.config import differences, flatten
 from limelight.errors import WrongInput
-from limelight.experiment.config import experiment, recipes, setting, settings_of
+from limelight.experiment.config import experiment, setting, settings_of
+from limelight.recipes import recipes
 
 NAMES = sorted(recipes())
 FREE = ("pairs", "text", "label", "source", "target")  # fields that accept any text

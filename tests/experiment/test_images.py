@@ -108,10 +108,49 @@ def test_the_command_predict_classifies_image_files(run: Run, seven: Path) -> No
     done = command("predict", str(run.path), str(seven))
     assert (done.returncode, done.stdout) == (0, f"{expected.text}\n")
     piped = command("predict", str(run.path), "--json", stdin=f"{seven}\n")
-    assert json.loads(piped.stdout)["answer"] == expected.text
+    (one,) = json.loads(piped.stdout)
+    assert one["answer"] == expected.text
+    assert list(one["probabilities"]) == list(map(str, range(10)))
     missing = command("predict", str(run.path), "missing.png")
     assert missing.returncode == 2
     assert missing.stderr == "limelight: missing.png: No such file or directory\n"
+
+
+@pytest.fixture
+def folder(run: Run, tmp_path: Path) -> Path:
+    """Seven test images in folders of their classes."""
+    images = run.dataset.examples("test")
+    for number, (pixels, label) in enumerate(zip(images.pixels[:7], images.labels.tolist(), strict=False)):
+        (tmp_path / "new" / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels[0].numpy()).save(tmp_path / "new" / str(label) / f"{number}.png")
+    return tmp_path / "new"
+
+
+def test_a_folder_of_images_is_predicted_as_its_images(run: Run, folder: Path) -> None:
+    paths = sorted(folder.rglob("*.png"))
+    answers = [answer.text for answer in run.predict(paths)]
+    lines = [f"{path}\t{answer}" for path, answer in zip(paths, answers, strict=True)]
+    assert command("predict", str(run.path), str(folder)).stdout.splitlines() == lines
+    paths[3].write_bytes(b"broken")
+    done = command("predict", str(run.path), str(folder))
+    assert done.returncode == 2
+    assert done.stderr == "limelight: 1 of 7 inputs have no answer, but an error\n"
+    found = done.stdout.splitlines()
+    assert found[3].startswith(f"{paths[3]}\terror: {paths[3]}: not a PNG")
+    assert found[:3] + found[4:] == lines[:3] + lines[4:]
+
+
+def test_an_image_run_is_evaluated_on_other_images(run: Run, folder: Path) -> None:
+    images = run.dataset.examples("test")
+    answers = run.predict(list(images.pixels[:7]))
+    labels = images.labels[:7].tolist()
+    right = [answer.text == str(label) for answer, label in zip(answers, labels, strict=True)]
+    done = json.loads(command("evaluate", str(run.path), "--data", str(folder), "--json").stdout)
+    assert done["accuracy"] == pytest.approx(sum(right) / 7)
+    (folder / "cat").mkdir()
+    (folder / "cat" / "cat.png").write_bytes(next(folder.rglob("*.png")).read_bytes())
+    refused = command("evaluate", str(run.path), "--data", str(folder))
+    assert "training has no class 'cat'; there are: 0, 1" in refused.stderr
 
 
 def test_the_command_see_draws_the_attention_of_an_image(run: Run, seven: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_example_plug_in_has_at_most_60_lines() -> None:
 
 
 def test_a_plug_in_is_trained_and_writes_a_report_and_figures(run: Run) -> None:
-    assert set(run.report["metrics"]["test"]) == {"loss", "error"}
+    assert set(run.report["metrics"]["test"]) == {"loss", "mae"}
     assert run.evaluate("test") == run.report["metrics"]["test"]
     assert {path.name for path in run.path.glob("*.png")} == {"attention.png", "curves.png"}
 

@@ -300,7 +300,7 @@ def test_the_error_of_a_damaged_report_has_the_file_name(run: Run, tmp_path: Pat
 def test_sequence_recipes_are_trained_evaluated_and_predicted(name: str, tmp_path: Path) -> None:
     sizes = {"task.data.train": 300, "task.data.validation": 50, "task.data.test": 50, "train.epochs": 1}
     made = limelight.train(name, sizes, out=tmp_path / "run")
-    assert set(made.report["metrics"]["test"]) == {"loss", made.task.goal.metric}
+    assert set(made.report["metrics"]["test"]) >= {"loss", made.task.goal.metric}
     line = made.sample or json.dumps(made.dataset.examples("test").inputs[0].tolist())
     (answer,) = made.predict([line])
     assert made.see().records[0].answer == answer.text

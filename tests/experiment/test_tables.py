@@ -1,5 +1,6 @@
 """A run that was trained on a table predicts from tables, and shows words as they were typed."""
 
+import csv
 import json
 import os
 import subprocess
@@ -108,8 +109,75 @@ def test_the_command_predict_reads_the_column(run: Run, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text(FILES["labels first.csv"])
     done = command("predict", str(run.path), str(tmp_path / "new.csv"), "--json")
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = json.loads(done.stdout)
     assert [(one["input"], one["answer"]) for one in found] == NEW
+    for one in found:
+        assert set(one["probabilities"]) == {"good", "bad"}
+        assert one["probabilities"][one["answer"]] == one["probability"] >= 0.5
+        assert sum(one["probabilities"].values()) == pytest.approx(1)
+
+
+def test_the_command_predict_adds_answers_to_the_table(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(FILES["other columns.csv"])
+    out = tmp_path / "answers.csv"
+    done = command("predict", str(run.path), str(tmp_path / "new.csv"), "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, f"{out}\n"), done.stderr
+    with out.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["id", "opinion", "stars", "answer", "probability"]
+    assert [row[:4] for row in rows] == [[str(i), text, "3", label] for i, (text, label) in enumerate(NEW)]
+    assert all(0.5 <= float(row[4]) <= 1 for row in rows)
+    refused = command("predict", str(run.path), str(tmp_path / "new.csv"), "--out", "answers.xlsx")
+    assert refused.returncode == 2
+    assert "allowed: a name that ends in .csv or .tsv" in refused.stderr
+
+
+def test_an_invalid_line_among_others_is_an_error_among_the_answers(run: Run) -> None:
+    folder, long = run.path.parent, "great " * 2_001
+    settings = {"train.epochs": 1, "task.data.longest": 5_000}  # no text is truncated
+    made = limelight.train("text", settings, folder / "long", data=folder / "films.csv")
+    done = command("predict", str(made.path), "a great film", long, "awful", "--jsonl")
+    first, second, third = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "limelight: 1 of 3 inputs have no answer, but an error"
+    assert {"answer" in one for one in (first, third)} == {True}
+    assert second["error"] == "input 2: 2,001 tokens; allowed: 2,000"
+    alone = command("predict", str(made.path), long)
+    assert (alone.returncode, alone.stdout) == (2, "")
+
+
+def test_inputs_unlike_those_of_training_give_warnings(run: Run) -> None:
+    known = command("predict", str(run.path), "this film, number, is great great great")
+    assert (known.returncode, known.stderr) == (0, "")
+    other = command("predict", str(run.path), "this zorp film , is blip great")
+    assert "2 of 7 tokens (29%) do not occur in training, such as 'zorp', 'blip'" in other.stderr
+    length = command("predict", str(run.path), "great " * 150)
+    assert "1 input has a length unlike training (" in length.stderr
+
+
+def test_a_run_is_evaluated_on_other_data(run: Run, tmp_path: Path) -> None:
+    rows = [*NEW, ("an awful film", "good")]
+    (tmp_path / "new.csv").write_text(table([("label", "opinion"), *((label, text) for text, label in rows)]))
+    assert run.evaluate(data=tmp_path / "new.csv")["accuracy"] == 0.75
+    done = command("evaluate", str(run.path), "--data", str(tmp_path / "new.csv"), "--json")
+    found = json.loads(done.stdout)
+    assert (found["split"], found["accuracy"]) == ("new", 0.75)
+    assert found["confusion"] == [[1, 0], [1, 2]]
+    (tmp_path / "new.csv").write_text(table([("opinion", "label"), ("a film", "ugly")]))
+    refused = command("evaluate", str(run.path), "--data", str(tmp_path / "new.csv"))
+    assert refused.returncode == 2
+    assert "the label is 'ugly'; allowed: a label that occurs in training" in refused.stderr
+
+
+def test_numbers_are_predicted_and_judged_as_numbers(tmp_path: Path) -> None:
+    rows = [(f"{'good ' * i}film number {j}", str(i / 2)) for i in range(5) for j in range(40)]
+    (tmp_path / "stars.csv").write_text(table([("text", "stars"), *rows]))
+    settings = {"train.epochs": 4, "task.data.label": "stars"}
+    made = limelight.train("text", settings, tmp_path / "run", data=tmp_path / "stars.csv")
+    assert list(made.report["metrics"]["test"]) == ["loss", "mae", "rmse", "r2"]
+    (one,) = json.loads(command("predict", str(made.path), "good film", "--json").stdout)
+    assert isinstance(one["answer"], float)
+    assert "probabilities" not in one
 
 
 # Predicts once per stdin file, in forks: the import of torch takes longer than a prediction.
@@ -141,7 +209,8 @@ def test_input_that_is_not_utf8_is_refused_in_every_locale(run: Run, locale: str
     for number in (0, 1):
         assert (tmp_path / f"stdout{number}").read_bytes() == b""
         assert b"not UTF-8 text" in (tmp_path / f"stderr{number}").read_bytes()
-    assert json.loads((tmp_path / "stdout2").read_bytes())["input"] == "a gréat film"
+    (one,) = json.loads((tmp_path / "stdout2").read_bytes())
+    assert one["input"] == "a gréat film"
 
 
 def test_unknown_words_are_shown_and_marked(run: Run) -> None:

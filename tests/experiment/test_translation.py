@@ -144,6 +144,15 @@ def test_a_split_can_be_evaluated_with_beam_search_or_sampling(run: Run) -> None
     assert sampled["exact"] < 0.1 < judged["exact"]
 
 
+def test_a_translation_run_is_evaluated_on_other_pairs(run: Run, tmp_path: Path) -> None:
+    lines = ["one two\tdeux un", "six\tsix", "two\tun"]
+    (tmp_path / "new.txt").write_text("".join(f"{line}\n" for line in lines))
+    assert run.evaluate(data=tmp_path / "new.txt")["exact"] == pytest.approx(2 / 3)
+    (tmp_path / "test.en").write_text("one two\nsix\n")
+    (tmp_path / "test.fr").write_text("deux un\nsix\n")
+    assert run.evaluate(data=tmp_path)["exact"] == 1
+
+
 def test_a_resumed_translation_run_ends_with_the_same_bits(run: Run, pairs: Path, tmp_path: Path) -> None:
     """With Muon, dropout, batches of several lengths and split subwords."""
     name = run.experiment.name
@@ -180,9 +189,8 @@ def test_the_command_predict_translates_the_lines_of_stdin(run: Run) -> None:
     assert len(several) == 6
     aligned = command("predict", str(run.path), "--alignment", "one two").stdout
     assert aligned.startswith("deux un\t")
-    answer = json.loads(
-        command("predict", str(run.path), "--beam", "2", "--alignment", "--json", "one").stdout
-    )
+    asked = command("predict", str(run.path), "--beam", "2", "--alignment", "--json", "one")
+    (answer,) = json.loads(asked.stdout)
     assert (answer["answer"], answer["alignment"]) == ("un", [[0, 0]])
 
 

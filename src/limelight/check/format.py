@@ -155,30 +155,40 @@ def show_file(found: FileReport, console: Console, *, verbose: bool = False) -> 
     _Printer(console, verbose=verbose).file(found)
 
 
-def summary(found: list[FileReport]) -> str:
-    """One line about all files."""
+def summary(found: list[FileReport], *, strict: bool = False) -> str:
+    """One line about all files; `strict` counts warnings, too."""
     reports = [report for one in found for report in one.reports]
     checked = [report for report in reports if not report.trouble]
     broken = sum(bool(report.broken) for report in checked)
     unchecked = sum(len(one.unchecked) + bool(one.trouble) for one in found)
     text = f"{len(checked)} object{'s' * (len(checked) != 1)} checked, {broken} with broken promises"
+    if strict:
+        text += f", {sum(bool(report.warned and not report.broken) for report in checked)} with warnings only"
     return f"{text}, {unchecked} not checked" if unchecked else text
 
 
 def show_reports(
-    reports: Iterable[FileReport], *, as_json: bool = False, verbose: bool = False
+    reports: Iterable[FileReport], *, verbose: bool = False, strict: bool = False
 ) -> list[FileReport]:
     """Print each report as soon as it is there, and a summary; returns the reports."""
     console = Console(highlight=False, emoji=False, soft_wrap=True)
     found = []
     for report in reports:
         found.append(report)
-        if as_json:
-            print(json.dumps(report.model_dump(), ensure_ascii=False))
-        else:
-            show_file(report, console, verbose=verbose)
-    if not as_json:
-        console.print(summary(found))
+        show_file(report, console, verbose=verbose)
+    console.print(summary(found, strict=strict))
+    return found
+
+
+def print_reports(reports: Iterable[FileReport], *, by_line: bool) -> list[FileReport]:
+    """Print one JSON document, or one JSON object per file as soon as it is there; returns the reports."""
+    found = []
+    for report in reports:
+        found.append(report)
+        if by_line:
+            print(json.dumps(report.model_dump(), ensure_ascii=False), flush=True)
+    if not by_line:
+        print(json.dumps([report.model_dump() for report in found], ensure_ascii=False, indent=1))
     return found
 
 

@@ -5,6 +5,7 @@ from cyclopts import App
 from limelight import __version__
 from limelight.cli.checks import check, mark
 from limelight.cli.runs import evaluate, explain, predict, recipes, see, serve, train
+from limelight.cli.settings import init, settings
 
 app = App(
     name="limelight",
@@ -15,5 +16,6 @@ app = App(
 Start with `limelight train reverse`. `limelight COMMAND --help` describes a command.
 """,
 )
-for _command in (recipes, train, evaluate, predict, see, serve, explain, check, mark):
+for _command in (recipes, train, evaluate, predict, see, serve, explain, settings, init, check, mark):
     app.command(_command)
+app.register_install_completion_command(help="Install the completion of commands and options in your shell.")

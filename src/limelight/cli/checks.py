@@ -6,14 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from limelight.cli.options import Flag, Json
+from limelight.cli.options import Flag, Json, JsonLines
 
 
 def check(
     path: str,
-    *,
+    *paths: str,
     kind: Annotated[str | None, Parameter(name="--as")] = None,
     as_json: Json = False,
+    as_jsonl: JsonLines = False,
     strict: Flag = False,
     verbose: Flag = False,
     html: Path | None = None,
@@ -32,34 +33,42 @@ def check(
 
     Example: limelight check attention.py::MyAttention --as multi-head-attention
 
-    Example: limelight check submissions/ --json > marks.json
+    Example: limelight check part1.py part2.py submissions/ --json > reports.json
 
     Parameters
     ----------
     path
         A Python file, a notebook, a folder, or FILE.py::NAME for one class or function and the ones it uses.
+    paths
+        More of them.
     kind
         Kind of the object, if it cannot be derived from its name: additive-attention, causal-mask, decoder,
         decoder-block, dot-product-attention, encoder, encoder-block, feed-forward, masked-softmax,
         multi-head-attention, patch-embedding, positional-encoding, scaled-dot-product, sequence-model,
         single-head-attention or vision-transformer.
     as_json
-        Print one JSON object per file, with all findings.
+        Print one JSON document: a list with one report per file, with all findings.
+    as_jsonl
+        Print the same as one JSON object per line, each as soon as its file is checked.
     strict
-        Count warnings as broken promises.
+        Count warnings as broken promises, in the exit code and in the summary.
     verbose
         List all promises, those that are kept, too.
     html
         Also write the report to this file, as a page with the code beside the findings.
     """
-    from limelight.check.format import exit_code, show_reports
+    from limelight.check.format import exit_code, print_reports, show_reports
     from limelight.check.isolation.parent import check_files
     from limelight.check.kinds import KINDS
     from limelight.errors import unknown
 
     if kind is not None and kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    found = show_reports(check_files(path, kind), as_json=as_json, verbose=verbose)
+    reports = check_files([path, *paths], kind)
+    if as_json or as_jsonl:
+        found = print_reports(reports, by_line=as_jsonl)
+    else:
+        found = show_reports(reports, verbose=verbose, strict=strict)
     if html is not None:
         from limelight.check.page import check_page
 

@@ -14,10 +14,11 @@ Settings = Annotated[
         name="--set",
         negative="",
         show_default=False,
-        help="Change a setting, such as model.heads=2. Can be repeated. experiment.toml lists all settings.",
+        help="Change a setting, such as model.heads=2. Can be repeated. `limelight settings` lists all.",
     ),
 ]
 Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+JsonLines = Annotated[bool, Parameter(name="--jsonl", negative="")]
 RunFolder = Annotated[Path, Parameter(help="Run folder of `limelight train`, for example runs/reverse.")]

@@ -1,13 +1,15 @@
 """The commands that train models and use the runs. Imports late, so that `--help` does not wait for torch."""
 
 import sys
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight.cli.options import Data, Device, Flag, Json, RunFolder, Settings
+from limelight.cli.options import Data, Device, Flag, Json, JsonLines, RunFolder, Settings
 
 
 def recipes() -> None:
@@ -15,7 +17,7 @@ def recipes() -> None:
 
     Example: limelight recipes
     """
-    from limelight.experiment.config import recipes
+    from limelight.recipes import recipes
 
     found = recipes()
     width = max(map(len, found))
@@ -78,20 +80,26 @@ def train(
 def evaluate(
     run: RunFolder,
     *,
+    data: Path | None = None,
     split: str | None = None,
     beam: int | None = None,
     length_penalty: float | None = None,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
-    """Compute the metrics of a trained model on one split of its data.
+    """Compute the metrics of a trained model on one split of its data, or on other data.
 
     Example: limelight evaluate runs/reverse --split validation --json
+
+    Example: limelight evaluate runs/text --data new.csv
 
     Example: limelight evaluate runs/translate --beam 5
 
     Parameters
     ----------
+    data
+        Other data than that of training: labelled texts (CSV, TSV), sentence pairs, or a folder of images.
+        All of it is used; a folder can have train, validation and test files, from which --split chooses.
     split
         The split: train, validation or test. By default test, or validation if the data has no test split.
     beam
@@ -100,16 +108,24 @@ def evaluate(
         Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
         the length in tokens. By default 1; 0 favours short translations.
     as_json
-        Print one JSON object with values that are not rounded.
+        Print one JSON document with values that are not rounded.
     """
     from limelight.experiment import open_run
     from limelight.terminal import given_options, show_metrics
+    from limelight.training.progress import watcher
 
     opened = open_run(run, device=device)
     options = given_options(beam=beam, length_penalty=length_penalty)
     opened.task.check_options(options)
-    split = split or opened.dataset.held_out
-    show_metrics(split, opened.judge(split, **options), as_json=as_json)
+    display = watcher()
+    with display.phase("loading the data"):
+        dataset = opened.dataset if data is None else opened.load_other(data)
+    for note in dataset.notes if data is not None else ():
+        display.note(note)
+    split = split or dataset.held_out
+    with display.phase("evaluating"):
+        judged = opened.judge(split, dataset=dataset, **options)
+    show_metrics(split, judged, as_json=as_json)
 
 
 def predict(
@@ -123,7 +139,9 @@ def predict(
     top_p: float | None = None,
     seed: int | None = None,
     alignment: Flag = False,
+    out: Path | None = None,
     as_json: Json = False,
+    as_jsonl: JsonLines = False,
     device: Device = "auto",
 ) -> None:
     """Print the predictions of a trained model for inputs given as arguments, in files or on stdin.
@@ -132,13 +150,18 @@ def predict(
 
     Example: limelight predict runs/brackets < lines.txt > answers.txt
 
+    Example: limelight predict runs/text new.csv --out answers.csv
+
+    Example: limelight predict runs/digits photos/ --jsonl
+
     Example: limelight predict runs/translate --beam 4 "She does not wear her red shirt."
 
     Parameters
     ----------
     text
         Inputs: lines of text, files with one input per line, or tables (CSV, TSV) with the text column of the
-        training. Image models take image files. Without arguments, each line of stdin is one input.
+        training. Image models take image files, and folders of them. Without arguments, each line of stdin is
+        one input. An invalid input among others has an error in place of its answer.
     beam
         Translation: number of beams; 1 is greedy. By default 4, or --n-best if more; 1 with --temperature.
     n_best
@@ -157,11 +180,25 @@ def predict(
         With --temperature: random seed. By default 1.
     alignment
         Translation: add a tab and the word alignment, such as 0-0 1-2 (input word - output word, from 0).
+    out
+        Write a table (.csv or .tsv): the columns of the input, the answers and their probabilities.
     as_json
-        Print one JSON object per input: input, answer, probability; others and alignment if requested.
+        Print one JSON document: a list with the input, the answer, its probability and those of all classes.
+    as_jsonl
+        Print the same as one JSON object per line, each as soon as it is known.
     """
+    from limelight.cli.answers import (
+        Answered,
+        answer_all,
+        check_table_name,
+        finish,
+        inputs,
+        print_answer,
+    )
+    from limelight.errors import WrongInput
     from limelight.experiment import open_run
-    from limelight.terminal import chunks, given_options, inputs, print_answer
+    from limelight.terminal import given_options
+    from limelight.training.progress import watcher
 
     opened = open_run(run, device=device)
     options = given_options(
@@ -175,15 +212,23 @@ def predict(
         alignment=alignment or None,
     )
     opened.task.read_options(options)  # before any input is read
-    images = opened.task.input_kind == "image"
+    if out is not None:
+        check_table_name(out)
+    kept = list[Answered]()
+    keep = out is not None or as_json
+    show = kept.append if keep else partial(print_answer, as_jsonl=as_jsonl)
     typed = not text and sys.stdin and sys.stdin.isatty()  # answer each line at once, as each image
-    read_file = None if images else opened.task.inputs_in
-    first = 1
-    for lines in chunks(inputs(text, read_file), 1 if typed or images else 1_000):
-        answers = opened.predict(lines, first=first, **options)
-        for line, answer in zip(lines, answers, strict=True):
-            print_answer(line, answer, as_json=as_json)
-        first += len(lines)
+    together = 1 if typed or opened.task.input_kind == "image" else 1_000
+    given = list(inputs(text, opened.task)) if text else inputs(text, opened.task)
+    try:
+        with watcher().phase("predicting") if keep else nullcontext():
+            answer_all(opened, given, together, show, options)
+    except WrongInput:
+        if kept:  # some inputs have an answer
+            finish(kept, out)
+        raise
+    if keep:
+        finish(kept, out)
 
 
 def see(
@@ -223,23 +268,35 @@ def serve(
     run: RunFolder,
     *,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8765,
+    host: str = "127.0.0.1",
+    token: str = "",
     device: Device = "auto",
 ) -> None:
-    """Serve a live page on this machine that shows predictions and attention maps while you type.
+    """Serve a live page that shows predictions and attention maps while you type, and an HTTP API.
 
     Example: limelight serve runs/translate
+
+    Example: limelight serve runs/translate --host 0.0.0.0 --token "$(openssl rand -hex 16)"
 
     Parameters
     ----------
     port
-        Port of the address http://127.0.0.1:PORT/, which only this machine can reach. 0 selects a free port.
+        Port of the address. 0 selects a free port.
+    host
+        Address to listen on. By default only this machine can reach it. 0.0.0.0 means all networks; it needs
+        --token. The connection is not encrypted.
+    token
+        A secret of at least 16 letters, digits, - or _ that every request must have. The printed address
+        contains it.
     """
     from limelight.experiment import open_run
     from limelight.experiment.pages import about
+    from limelight.view.server.app import check_access
     from limelight.view.server.app import serve as serve_page
 
+    check_access(host, token)
     opened = open_run(run, device=device)
-    serve_page(opened.record, about(opened), port)
+    serve_page(opened.record, about(opened), port, host=host, token=token)
 
 
 def explain(
@@ -247,21 +304,30 @@ def explain(
     *,
     settings: Settings = (),
     data: Data = None,
+    list_settings: Annotated[bool, Parameter(name="--settings", negative="")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the shapes, parameters and cost in multiply-adds of each layer of a model.
+    """Print the shapes, parameters and cost in multiply-adds of each layer of a model; or its settings.
 
     Example: limelight explain reverse --set model.heads=2
+
+    Example: limelight explain reverse --settings
 
     Parameters
     ----------
     recipe
         Name of a recipe (see `limelight recipes`), your own TOML file, a plug-in (.py file), or a run folder.
+    list_settings
+        List all settings of the recipe instead, with their values, defaults, allowed values and meanings.
     as_json
-        Print one JSON object.
+        Print one JSON document.
     """
-    from limelight.experiment.config import setting
+    from limelight.experiment.config import experiment, sections_of, setting
     from limelight.experiment.explain import explain_experiment
-    from limelight.terminal import show_explanation
+    from limelight.terminal import show_explanation, show_settings
 
-    show_explanation(explain_experiment(recipe, dict(map(setting, settings)), data), as_json=as_json)
+    changed = dict(map(setting, settings))
+    if list_settings:
+        show_settings(sections_of(experiment(recipe, changed, data)), as_json=as_json)
+    else:
+        show_explanation(explain_experiment(recipe, changed, data), as_json=as_json)

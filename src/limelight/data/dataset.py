@@ -9,9 +9,11 @@ from typing import Annotated, Generic, Protocol, TypeVar
 from pydantic import Field
 from torch import Tensor
 
+from limelight.config import Config
 from limelight.data.batching import Batch, Examples
 from limelight.data.ragged import Ragged
 from limelight.data.text.symbols import Answers, Symbols, Vectors
+from limelight.data.text.text_column import Column
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
 
@@ -21,6 +23,22 @@ SPLITS = ("train", "validation", "test")
 
 # How a line of text is encoded as a model input, and decoded.
 Reader = Annotated[Symbols | Vectors | Words | Characters | Subwords, Field(discriminator="kind")]
+
+
+class DataConfig(Config):
+    """What the settings of all data sets have in common."""
+
+    limit: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="at most this many examples per split, chosen at random before shares are held out, for "
+        "a quick try; 0: all",
+    )
+
+    def at_most(self, count: int) -> int:
+        """The number of examples of a split that would have `count` without a limit."""
+        return min(count, self.limit) if self.limit else count
 
 
 class Split(Protocol):
@@ -76,8 +94,7 @@ class SequenceData(Dataset[Examples]):
     notes: tuple[str, ...] = ()
     cut: int | None = None  # maximum length: longer sequences were truncated
     texts: dict[str, list[str]] = field(default_factory=dict)  # the original texts by split, if there are any
-    column: str = ""  # name of the text column of a CSV or TSV file
-    header: bool = False  # whether the first row of that file contains column names
+    column: Column | None = None  # the text column, if they were read from a CSV or TSV file
 
     def lengths(self, split: str) -> Tensor:
         """-> (N), the length of each sequence"""

@@ -1,12 +1,18 @@
 """Training, validation and test splits: the names of their files, and how examples are held out."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import torch
 
+from limelight.randomness import generator
+
 T = TypeVar("T")
 
+UNBALANCED = 20  # times as many examples in the largest class as in the smallest
+MOST_NAMED = 30  # maximum number of classes in a note
 FILE_NAMES = {"train": ("train",), "validation": ("dev", "valid", "val", "validation"), "test": ("test",)}
 
 
@@ -24,6 +30,28 @@ def missing_shares(found: Collection[str], validation: float, test: float) -> di
     if "validation" in found:
         return {}
     return {"validation": validation} | ({"test": test} if test and "test" not in found else {})
+
+
+def choose(labels: Sequence[Hashable], limit: int, seed: int) -> list[int]:
+    """The indices of `limit` random examples, in order; one of each label comes first. 0: all examples."""
+    if not limit or limit >= len(labels):
+        return list(range(len(labels)))
+    order = torch.randperm(len(labels), generator=generator(seed, "limit")).tolist()
+    first = {labels[i]: i for i in reversed(order)}  # the first of each label in this order
+    return sorted(islice(dict.fromkeys([*first.values(), *order]), limit))
+
+
+def count_classes(names: Sequence[str], labels: Sequence[int]) -> list[str]:
+    """Notes on the classes of the training split: their numbers, and a warning if these are very unequal."""
+    number = Counter(labels)
+    counts = {name: number[label] for label, name in enumerate(names)}
+    shown = ", ".join(f"{name} {count:,}" for name, count in islice(counts.items(), MOST_NAMED))
+    notes = [f"{len(names)} classes in training: {shown}{', …' * (len(names) > MOST_NAMED)}"]
+    least, most = (choice(counts, key=lambda name: counts[name]) for choice in (min, max))
+    if counts[most] > UNBALANCED * counts[least]:
+        unequal = f"{most} has {counts[most]:,} examples, {least} has {counts[least]:,}"
+        notes.append(f"warning: the classes are unbalanced: {unequal}; see recall and F1 of each class")
+    return notes
 
 
 def normalise(text: str) -> str:

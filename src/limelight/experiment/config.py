@@ -4,18 +4,19 @@ import json
 import tomllib
 from copy import deepcopy
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 from pydantic import Field, create_model
 
-from limelight.config import Config, flatten, read, read_json
+from limelight.config import Config, flatten, read, read_json, schema_of
 from limelight.data.text.text_files import read_text
 from limelight.errors import WrongInput, unknown, wrong
 from limelight.experiment.plugins import load_plugin
 from limelight.models.config import ModelConfig
+from limelight.recipes import recipe_text, recipes
+from limelight.settings import Section, sections
 from limelight.tasks import registry
 from limelight.tasks.task import TaskConfig
 from limelight.training.config import TrainConfig
@@ -59,13 +60,11 @@ def _experiment_type(tasks: tuple[type[TaskConfig], ...]) -> type[Experiment]:
     )
 
 
-def recipes() -> dict[str, str]:
-    """The name and a one-line description of each recipe of the package."""
-    folder = files("limelight.recipes")
-    found = {
-        path.name.removesuffix(".toml"): path for path in folder.iterdir() if path.name.endswith(".toml")
-    }
-    return {name: _parse(found[name].read_text(), f"{name}.toml")["about"] for name in sorted(found)}
+def sections_of(experiment: Experiment | None = None) -> list[Section]:
+    """All settings, with their values in an experiment; without one, those of all tasks and models."""
+    registry.load_installed()
+    values = None if experiment is None else experiment.model_dump(mode="json")
+    return sections(schema_of(experiment_type()), values)
 
 
 def experiment(
@@ -132,7 +131,6 @@ def _read_source(source: str | Path) -> dict[str, Any]:
     path = Path(source)
     if path.is_dir() and (path / FILE).is_file():
         path = path / FILE
-    packaged = files("limelight.recipes").joinpath(f"{source}.toml")
     if path.suffix == ".py":
         plugin = load_plugin(path)
         return {**plugin.recipe(), "plugin": str(path.absolute()), "plugin_digest": plugin.digest}
@@ -144,9 +142,9 @@ def _read_source(source: str | Path) -> dict[str, Any]:
             values |= {"plugin": str(plugin.path), "plugin_digest": plugin.digest}
         return values
     if str(source).isidentifier() or "/" not in str(source):
-        if packaged.is_file():
-            return _parse(packaged.read_text(), f"{source}.toml")
-        raise unknown("recipe", str(source), recipes())
+        if str(source) not in recipes():
+            raise unknown("recipe", str(source), recipes())
+        return _parse(recipe_text(str(source)), f"{source}.toml")
     raise WrongInput(f"{source} is not a recipe, a TOML file, a plug-in (.py) or a run folder")
 
 

@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from limelight.errors import WrongInput
 from limelight.experiment.build import build_model
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of, with_settings
 from limelight.experiment.devices import choose
+from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
 from limelight.tasks.task import Answer, Input, Judgement, Task
 from limelight.training.checkpoint import not_used
@@ -55,6 +56,8 @@ class Report(Config):
     best_step: int = Field(description="step of the best checkpoint")
     seconds: float = Field(description="training time in seconds")
     parameters: int = Field(description="number of parameters of the model")
+    classes: dict[str, dict[str, float]] = Field({}, description="metrics by class on the last split")
+    confusion: list[list[int]] = Field([], description="predictions by true class, on the last split")
 
 
 def restored(path: Path) -> Iterator[tuple[Experiment, Task[Any], Saved]]:
@@ -71,7 +74,7 @@ def restored(path: Path) -> Iterator[tuple[Experiment, Task[Any], Saved]]:
         except (WrongInput, TypeError) as error:
             not_used(_unusable(path, saved, error))
             continue
-        changed = differences(flatten(settings), flatten(settings_of(written)))
+        changed = differences(flatten(settings_of(trained)), flatten(settings_of(written)))
         if changed:
             warnings.warn(
                 f"{path / FILE} was changed after training: {'; '.join(changed)}; "
@@ -104,7 +107,7 @@ class Run:
                 not_used(_unusable(self.path, saved, error))
                 continue
             return trained, task, model.to(self.device).eval(), saved.environment.get("data")
-        hint = f"limelight train {shlex.quote(str(self.path))} --resume"
+        hint = f"{program()} train {shlex.quote(str(self.path))} --resume"
         raise WrongInput(f"{self.path} has no valid checkpoint; train it first: {hint}")
 
     @property
@@ -164,18 +167,30 @@ class Run:
         records = self.task.record(self.model, inputs)
         return [one if isinstance(one, WrongInput) else one.model_copy(update=name) for one in records]
 
-    def evaluate(self, split: str | None = None, **options: Any) -> Metrics:
-        """All metrics of a split, by default of the held-out one; options as in `predict`."""
-        return self.judge(split, **options).values
+    def evaluate(
+        self, split: str | None = None, *, data: str | Path | None = None, **options: Any
+    ) -> Metrics:
+        """All metrics of a split, by default of the held-out one; options as in `predict`.
 
-    def judge(self, split: str | None = None, **options: Any) -> Judgement:
-        """All metrics of a split with their signatures; options as in `predict`."""
+        `data` is other data than that of training: run.evaluate(data="new.csv")
+        """
+        return self.judge(split, dataset=None if data is None else self.load_other(data), **options).values
+
+    def load_other(self, path: str | Path) -> Dataset[Any]:
+        """Other data than that of training, from a user's files, encoded for this model."""
+        return self.experiment.task.load_other(self.task, Path(path))
+
+    def judge(
+        self, split: str | None = None, *, dataset: Dataset[Any] | None = None, **options: Any
+    ) -> Judgement:
+        """All metrics of a split, with their signatures and those of each class; options as in `predict`."""
         read = self.task.read_options(options, evaluating=True)
-        split, dataset = split or self.dataset.held_out, self.dataset
+        dataset = dataset or self.dataset
+        split = split or dataset.held_out
         with adaptive_spinning():
             means = evaluate(self.task, dataset, self.model, split, World(device=self.device))
             judged = self.task.evaluate_answers(self.model, dataset, split, read)
-        return Judgement(means | judged.values, judged.signatures)
+        return replace(judged, values=means | judged.values)
 
     @property
     def sample(self) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from contextlib import nullcontext
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ from limelight.experiment.devices import choose
 from limelight.experiment.figures import run_figures
 from limelight.experiment.plugins import COPY
 from limelight.experiment.run import Report, Run
+from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
+from limelight.progress import track
 from limelight.randomness import derive
+from limelight.tasks.task import Judgement
 from limelight.training import files
 from limelight.training.distributed import World, first_process, joined
 from limelight.training.folder import Progress, RunFolder
@@ -53,10 +57,14 @@ def train(
     again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
     folder = Path(out) if out else again or Path("runs") / wanted.name
     first = first_process()
+    watcher = watcher if watcher and first else Watcher()
     keep_memory()
     with adaptive_spinning(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the weights are initialised
-        task, dataset = wanted.task.load(wanted.seed)
+        with watcher.phase("loading the data"):
+            task, dataset = wanted.task.load(wanted.seed)
+        for note in dataset.notes:
+            watcher.note(note)
         model = build_model(wanted.model, task.sizes, copies=COPIES)
         if chosen.type == "cpu":
             check_step(wanted, task, dataset, model, int(os.environ.get("WORLD_SIZE", "1")))
@@ -76,12 +84,10 @@ def train(
                     compiled=compiled,
                     watcher=watcher,
                 )
-                for note in dataset.notes:
-                    trainer.watcher.note(note)
                 progress = _fit(trainer, wanted, resume, inexact)
             run = Run(folder, world.device, dataset)
             if first:
-                _finish(run, progress, trainer.folder)
+                _finish(run, progress, trainer.folder, watcher)
             return run
 
 
@@ -115,7 +121,7 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
     """Refuse to overwrite a run, or to resume with other settings."""
     begun = (folder / FILE).is_file()
     if begun and not resume:
-        command = f"limelight train {shlex.quote(str(folder))} --resume"
+        command = f"{program()} train {shlex.quote(str(folder))} --resume"
         again = f"resume it with `{command}`, or choose another folder with --out"
         raise WrongInput(f"{folder} already contains a run: {again}")
     if not begun and any(
@@ -142,15 +148,20 @@ def _environment(world: World, dataset: Dataset[Any], wanted: Experiment, compil
     }
 
 
-def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
+def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -> None:
     """Write the report and the figures of the best weights."""
     judged = [split for split in ("validation", "test") if split in run.dataset.splits]
-    judgements = {split: run.judge(split) for split in judged}
+    judgements = dict[str, Judgement]()
+    for split in judged:
+        with watcher.phase(f"evaluating the best weights on the {split} split"):
+            judgements[split] = run.judge(split)
     report = Report(
         experiment=run.experiment.name,
         data=run.dataset.notes,
         metrics={split: judgement.values for split, judgement in judgements.items()},
         signatures=judgements[judged[-1]].signatures,
+        classes={name: asdict(one) for name, one in judgements[judged[-1]].classes.items()},
+        confusion=judgements[judged[-1]].confusion,
         steps=progress.step,
         best_step=progress.best_step,
         seconds=round(progress.seconds, 2),
@@ -158,5 +169,7 @@ def _finish(run: Run, progress: Progress, folder: RunFolder) -> None:
     )
     folder.check_held()
     files.replace(run.path / "report.json", json.dumps(report.model_dump(), indent=2).encode() + b"\n")
-    for name, figure in run_figures(run).items():
-        figure.savefig(run.path / f"{name}.png", dpi=150)
+    with watcher.phase("drawing the figures"):
+        figures = run_figures(run)
+        for name, figure in track(figures.items(), len(figures)):
+            figure.savefig(run.path / f"{name}.png", dpi=150)

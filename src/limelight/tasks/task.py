@@ -1,7 +1,7 @@
 """The interface of a task: everything that is specific to one kind of problem."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -14,6 +14,7 @@ from limelight.config import Config, read
 from limelight.data.batching import Batch
 from limelight.data.dataset import Dataset
 from limelight.data.text.text_files import read_text
+from limelight.data.text.vocabulary import mark_unknown
 from limelight.errors import WrongInput, unknown
 from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
@@ -22,6 +23,7 @@ from limelight.view.record import Record
 Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its bytes or pixels; a sequence
 MOST_ITEMS = 2_000  # per input, unless training had longer ones: the cost of attention grows with the square
 Comparison = Literal["text", "whole numbers", "numbers"]  # how an answer is compared with the correct one
+MOST_UNKNOWN = 5  # unknown tokens that a warning names
 LONGEST_RECORD = 512  # tokens: more cannot be distinguished on a screen
 
 
@@ -46,11 +48,27 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class ClassMetrics:
+    """The metrics of one class, and the number of its examples."""
+
+    precision: float
+    recall: float
+    f1: float
+    examples: int
+
+
+@dataclass(frozen=True)
 class Judgement:
-    """Metrics of whole answers, and the signature of each metric that has one."""
+    """Metrics of whole answers, and the signature of each metric that has one.
+
+    Classifiers add the metrics of each class, and the confusion matrix: row i has the predictions for the
+    examples of class i.
+    """
 
     values: dict[str, float]
     signatures: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, ClassMetrics] = field(default_factory=dict)
+    confusion: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,8 @@ class Answer:
 
     text: str
     probability: float | None = None
+    number: float | None = None  # the prediction of a number
+    probabilities: dict[str, float] = field(default_factory=dict)  # of all classes
     others: tuple["Answer", ...] = ()  # the next best answers, if more than one was requested
     alignment: tuple[tuple[int, int], ...] = ()  # (word of the input, word of the answer), counted from 0
 
@@ -184,6 +204,14 @@ class Task(ABC, Generic[D]):
         """The inputs in a file: by default, its lines."""
         return read_text(path).removesuffix("\n").split("\n")
 
+    def columns_in(self, path: Path) -> tuple[list[str], list[list[str]]]:
+        """The column names of a file of inputs, and one row per input, for a table with the answers."""
+        return ["input"], [[line] for line in self.inputs_in(path)]
+
+    def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
+        """Warnings about inputs that differ from those of training, such as longer ones or unknown words."""
+        return []
+
     def read_options(self, given: Mapping[str, Any], *, evaluating: bool = False) -> Config:
         """Validated options of `predict`, or of `evaluate_answers`; those not given have their defaults."""
         self.check_options(given)
@@ -209,6 +237,28 @@ def check_length(length: int, trained: int, number: int = 1) -> None:
     most = max(MOST_ITEMS, 2 * trained)
     if length > most:
         raise WrongInput(f"input {number}: {length:,} tokens; allowed: {most:,}")
+
+
+def unlike_lengths(lengths: Iterable[int], trained: tuple[int, int]) -> list[str]:
+    """A warning if some inputs are shorter or longer than those of training."""
+    shortest, longest = trained
+    unlike = [length for length in lengths if not shortest <= length <= longest]
+    if not unlike:
+        return []
+    some = f"{len(unlike):,} input{'s have' if len(unlike) > 1 else ' has'}"
+    known = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
+    return [f"{some} a length unlike training ({known} tokens), such as {unlike[0]:,}; expect mistakes"]
+
+
+def unlike_tokens(tokens: Iterable[tuple[str, int]]) -> list[str]:
+    """A warning if some tokens, given with their ids, are not in the vocabulary: their id is 0."""
+    found = list(tokens)
+    unknown = [token.removesuffix(mark_unknown("")) for token, number in found if number == 0]
+    if not unknown:
+        return []
+    share = f"{len(unknown):,} of {len(found):,} tokens ({len(unknown) / len(found):.0%})"
+    some = ", ".join(repr(token) for token in list(dict.fromkeys(unknown))[:MOST_UNKNOWN])
+    return [f"{share} do not occur in training, such as {some}"]
 
 
 def check_record_size(tokens: int, described: str) -> None:
@@ -247,3 +297,10 @@ class TaskConfig(Config, ABC):
     @abstractmethod
     def restore(self, state: str) -> Task[Any]:
         """Make the task from its state, for prediction."""
+
+    def load_other(self, task: Any, path: Path) -> Dataset[Any]:
+        """Other data than that of training, encoded for a restored task, to evaluate it; nothing is held out.
+
+        The split of a single file is named "new".
+        """
+        raise WrongInput(f"the task {self.kind!r} cannot be evaluated on other data; omit --data")

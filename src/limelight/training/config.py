@@ -21,69 +21,73 @@ class TrainConfig(Config):
     """Duration, batches, optimiser, learning rate schedule, evaluation and saving."""
 
     epochs: float | int = Field(
-        10, gt=0, le=1_000_000, description="Passes over the training data; 0.5 uses half of it once."
+        10,
+        gt=0,
+        le=1_000_000,
+        description="passes over the training data; 0.5 uses half of it once",
+        json_schema_extra={"exclusiveMinimum": 0, "maximum": 1_000_000},  # pydantic omits those of unions
     )
-    batch: int = Field(128, ge=1, le=1_000_000, description="Examples per step, over all processes together.")
+    batch: int = Field(128, ge=1, le=1_000_000, description="examples per step, over all processes together")
     accumulate: int = Field(
         1,
         ge=1,
         le=1_000_000,
-        description="Number of parts into which each process splits its share of a batch to save memory; the "
-        "gradients of the parts are summed.",
+        description="number of parts into which each process splits its share of a batch to save memory; the "
+        "gradients of the parts are summed",
     )
     optimiser: Literal["adam", "muon"] = Field(
-        "adam", description="adam: AdamW. muon: Muon for the hidden matrices, AdamW for all other parameters."
+        "adam", description="adam: AdamW. muon: Muon for the hidden matrices, AdamW for all other parameters"
     )
-    rate: float = Field(1e-3, gt=0, description="Peak learning rate, reached at the end of the warm-up.")
+    rate: float = Field(1e-3, gt=0, description="peak learning rate, reached at the end of the warm-up")
     schedule: Literal["cosine", "inverse-root", "constant"] = Field(
         "cosine",
-        description="Learning rate after the warm-up: cosine falls to 0 at the last step, inverse-root falls "
-        "with 1/√step, constant stays at the peak.",
+        description="learning rate after the warm-up: cosine falls to 0 at the last step, inverse-root falls "
+        "with 1/√step, constant stays at the peak",
     )
     warmup: int = Field(
         50,
         ge=0,
         le=1_000_000_000,
-        description="Steps of linear warm-up, at most a quarter of all steps; 0 starts at the peak rate.",
+        description="steps of linear warm-up, at most a quarter of all steps; 0 starts at the peak rate",
     )
-    decay: float = Field(0.01, ge=0, description="Weight decay, applied to matrices only; 0 disables it.")
-    clip: float = Field(1.0, ge=0, description="Maximum gradient norm; 0 disables clipping.")
+    decay: float = Field(0.01, ge=0, description="weight decay, applied to matrices only; 0 disables it")
+    clip: float = Field(1.0, ge=0, description="maximum gradient norm; 0 disables clipping")
     smoothing: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="Label smoothing: probability that is spread over all classes or tokens; 0 disables it.",
+        description="label smoothing: probability that is spread over all classes or tokens; 0 disables it",
     )
     average: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="Evaluate and save an exponential moving average of the weights, over about "
-        "1/(1 - average) steps; 0 disables it.",
+        description="evaluate and save an exponential moving average of the weights, over about "
+        "1/(1 - average) steps; 0 disables it",
     )
     evaluate_every: Interval = Field(
         "1 epoch",
-        description="Interval between evaluations on the validation split: 'N steps' or 'N epochs'.",
+        description="interval between evaluations on the validation split: 'N steps' or 'N epochs'",
     )
     save_every: Interval = Field(
         "1 epoch",
-        description="Interval between checkpoints: 'N steps' or 'N epochs'. A new best evaluation, "
-        "an interruption and the end of the run are always saved.",
+        description="interval between checkpoints: 'N steps' or 'N epochs'. A new best evaluation, "
+        "an interruption and the end of the run are always saved",
     )
     patience: int = Field(
         0,
         ge=0,
         le=1_000_000,
-        description="Consecutive evaluations without improvement after which the run ends; 0 disables this.",
+        description="consecutive evaluations without improvement after which the run ends; 0 disables this",
     )
     perfect: int = Field(
         1,
         ge=0,
         le=1_000_000,
-        description="Consecutive perfect evaluations after which the run ends; 0 disables this.",
+        description="consecutive perfect evaluations after which the run ends; 0 disables this",
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Precision of the forward pass; bfloat16 uses torch.autocast."
+        "float32", description="precision of the forward pass; bfloat16 uses torch.autocast"
     )
 
     def in_steps(self, interval: Interval, steps_per_epoch: int) -> int:

@@ -8,6 +8,7 @@ from torch import nn
 
 from limelight.data.batching import even_batches
 from limelight.data.dataset import Dataset
+from limelight.progress import track
 from limelight.tasks.task import Task
 from limelight.training.distributed import World
 from limelight.training.progress import Metrics
@@ -35,7 +36,8 @@ def evaluate(
     model.eval()
     names = ("loss", task.goal.metric)
     totals = [0.0] * (1 + len(names))
-    for index in even_batches(dataset.lengths(split), BATCH):
+    batches = even_batches(dataset.lengths(split), BATCH)
+    for index in track(batches, len(batches)):
         if stop():
             raise Aborted
         piece = dataset.batch(split, index).split(world.size)[world.rank]

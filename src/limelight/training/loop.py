@@ -15,6 +15,7 @@ from limelight.config import differences, flatten
 from limelight.data.batching import Batch, epoch_batches
 from limelight.data.dataset import Dataset
 from limelight.errors import Stopped, WrongInput
+from limelight.invocation import program
 from limelight.randomness import derive, seed
 from limelight.tasks.task import Task
 from limelight.training.checkpoint import not_used
@@ -212,7 +213,7 @@ class Trainer:
 
     def _interruption_message(self) -> str:
         where = f"stopped at step {self.progress.step} of {self.total} and saved"
-        return f"{where}; resume with: limelight train {shlex.quote(str(self.folder.path))} --resume"
+        return f"{where}; resume with: {program()} train {shlex.quote(str(self.folder.path))} --resume"
 
     def _loss_message(self, loss: float, batch: Batch) -> str:
         some = ", ".join(map(str, batch.index[:8].tolist())) + (", …" if len(batch) > 8 else "")

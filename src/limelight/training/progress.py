@@ -3,11 +3,17 @@
 import math
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from limelight.progress import shown_by
 
 Metrics = dict[str, float]
+NARROW = 15  # columns of a bar, so that a line with it fits into 80
 
 
 class Watcher:
@@ -15,6 +21,10 @@ class Watcher:
 
     def note(self, text: str) -> None:
         """A message for the user."""
+
+    def phase(self, text: str) -> AbstractContextManager[None]:
+        """Context of work before or after the steps of training, such as "evaluating"."""
+        return nullcontext()
 
     def begin(self, step: int, total: int, unit: str) -> None:
         """Training starts after `step` of `total` steps; `unit` is the throughput unit, e.g. "tokens"."""
@@ -34,74 +44,100 @@ class Lines(Watcher):
 
     def __init__(self) -> None:
         self._tokens, self._since = 0, time.perf_counter()
+        self._total = 0
 
     def note(self, text: str) -> None:
         """Print a note."""
         print(text, file=sys.stderr, flush=True)
+
+    def phase(self, text: str) -> AbstractContextManager[None]:
+        """Print what begins after training; before it, errors are to be the only line."""
+        if self._total:
+            self.note(text)
+        return nullcontext()
 
     def begin(self, step: int, total: int, unit: str) -> None:
         """Start the display."""
         self._total, self._unit = total, unit
         self._since = time.perf_counter()
-        print(f"step {step} of {total}", file=sys.stderr, flush=True)
+        self.note(f"step {step} of {total}")
 
     def step(self, step: int, tokens: int, metrics: Metrics) -> None:
-        """Show the metrics of a step."""
+        """Count the units of a step."""
         self._tokens += tokens
 
     def evaluated(self, step: int, epoch: float, train: Metrics, validation: Metrics) -> None:
         """Print the metrics of an evaluation."""
-        now = time.perf_counter()
-        speed = self._tokens / max(now - self._since, 1e-9)
+        speed = self._tokens / max(time.perf_counter() - self._since, 1e-9)
         where = f"step {step} of {self._total}, epoch {epoch:.2f}"
-        text = f"{where}: training {show(train)}; validation {show(validation)}; {speed:,.0f} {self._unit}/s"
-        print(text, file=sys.stderr, flush=True)
+        self.note(
+            f"{where}: training {show(train)}; validation {show(validation)}; {speed:,.0f} {self._unit}/s"
+        )
         self._tokens, self._since = 0, time.perf_counter()
 
 
 class Bar(Watcher):
-    """A progress bar with the metrics, throughput and remaining time, and the last evaluation."""
+    """A progress bar with step, loss and remaining time; above it, one line per evaluation."""
 
     def __init__(self) -> None:
+        self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("training"),
-            BarColumn(),
+            BarColumn(NARROW),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[metrics]}"),
-            TextColumn("{task.fields[speed]}"),
+            TextColumn("{task.fields[loss]}"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[validation]}"),
-            console=Console(stderr=True),
+            console=self._console,
             refresh_per_second=4,
         )
         self._tokens, self._since = 0, time.perf_counter()
+        self._shown = 0.0
 
     def note(self, text: str) -> None:
-        """Print a note."""
-        print(text, file=sys.stderr, flush=True)
+        """Print a note above the bar."""
+        self._console.print(Text(text))
+
+    @contextmanager
+    def phase(self, text: str) -> Iterator[None]:
+        """Show a bar until the work ends; without tracked loops, it only moves."""
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(NARROW),
+            TextColumn("{task.fields[count]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        ) as progress:
+            bar = progress.add_task(text, total=None, count="")
+
+            def display(done: int, total: int) -> None:
+                progress.update(bar, completed=done, total=total, count=f"{done:,}/{total:,}")
+
+            with shown_by(display):
+                yield
 
     def begin(self, step: int, total: int, unit: str) -> None:
         """Start the display."""
         self._unit = unit
-        self._bar = self._progress.add_task(
-            "", total=total, completed=step, metrics="", speed="", validation=""
-        )
+        self._bar = self._progress.add_task("", total=total, completed=step, loss="")
         self._since = time.perf_counter()
         self._progress.start()
 
     def step(self, step: int, tokens: int, metrics: Metrics) -> None:
-        """Show the metrics of a step."""
+        """Show the loss of a step."""
         self._tokens += tokens
         now = time.perf_counter()
-        if now - self._since > 0.25:  # seconds: faster updates are unreadable
-            speed = f"{self._tokens / (now - self._since):,.0f} {self._unit}/s"
-            self._progress.update(self._bar, completed=step, metrics=show(metrics), speed=speed)
-            self._tokens, self._since = 0, now
+        if now - self._shown > 0.25:  # seconds: faster updates are unreadable
+            self._progress.update(self._bar, completed=step, loss=f"loss {metrics['loss']:.4f}")
+            self._shown = now
 
     def evaluated(self, step: int, epoch: float, train: Metrics, validation: Metrics) -> None:
-        """Print the metrics of an evaluation."""
-        text = f"validation {show(validation)}"
-        self._progress.update(self._bar, completed=step, metrics=show(train), validation=text)
+        """Print the metrics of an evaluation above the bar."""
+        speed = self._tokens / max(time.perf_counter() - self._since, 1e-9)
+        self.note(f"epoch {epoch:.2f}: {show(train)} ({speed:,.0f} {self._unit}/s)")
+        self.note(f"  validation {show(validation)}")
+        self._progress.update(self._bar, completed=step)
+        self._tokens, self._since = 0, time.perf_counter()
 
     def end(self) -> None:
         """Close the display."""

@@ -61,7 +61,7 @@ def test_the_definitions_of_a_notebook_are_checked(tmp_path: Path, scale: str, p
     training = "def plot_attention(maps):\n    plt.imshow(maps)\n\n"
     training += "while True:\n    train(MultiheadAttention(8, 8, 2))"
     path = notebook(tmp_path, IMPORTS, ATTENTION.format(scale=scale), training, HEADS)
-    (found,) = check_files(str(tmp_path))
+    (found,) = check_files([str(tmp_path)])
     assert found == check_file(path)
     assert found.trouble == ""
     assert broken(found) == {"scaled_dot_product": promises, "MultiheadAttention": []}

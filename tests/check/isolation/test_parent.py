@@ -215,9 +215,11 @@ def test_the_command_prints_one_json_line_per_file_of_a_folder(tmp_path: Path) -
     (tmp_path / "a.py").write_text(SOFTMAX.format(body="pass"))
     (tmp_path / "b.py").write_text(SOFTMAX.format(body="mask = None"))
     (tmp_path / ".hidden.py").write_text("raise SystemExit")
-    done = command(str(tmp_path), "--json")
+    done = command(str(tmp_path), "--jsonl")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
+    several = command(str(tmp_path / "a.py"), str(tmp_path / "b.py"), "--json")
+    assert json.loads(several.stdout) == lines
     assert [Path(line["file"]).name for line in lines] == ["a.py", "b.py"]
     broken = [
         [f["promise"] for f in line["reports"][0]["findings"] if f["verdict"] == "FAIL"] for line in lines

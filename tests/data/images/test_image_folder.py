@@ -19,6 +19,7 @@ from limelight.config import read
 from limelight.data.images.image_data import ImageData
 from limelight.data.images.image_folder import ImageFiles
 from limelight.errors import WrongInput
+from limelight.progress import shown_by
 
 Color = tuple[int, ...]
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
@@ -235,6 +236,25 @@ def test_many_broken_files_are_counted(tmp_path: Path) -> None:
     assert notes[0] == "pets: 23 images kept, 37 files dropped (37 broken)"
     assert len(notes) == 32
     assert notes[-1] == "skipped: 7 more"
+
+
+def test_run_folders_are_not_classes(tmp_path: Path) -> None:
+    path = tmp_path / "pets"
+    write_classes(path)
+    for run in ("runs/images", "zebra"):
+        write(path / run / "experiment.toml", b"")
+        write(path / run / "attention.png", save(noise(SIZE, SIZE)))
+    data = load(path)
+    assert data.names == NAMES
+    assert "unused folders: 'runs', 'zebra'" in data.notes
+
+
+def test_the_folder_above_the_right_one_gets_a_hint(tmp_path: Path) -> None:
+    write_classes(tmp_path / "all" / "pets")
+    write(tmp_path / "all" / "runs" / "images" / "experiment.toml", b"")
+    there = tmp_path / "all"
+    only = f"{there}: at least two class folders are needed; there is only 'pets'"
+    check_error(there, f"{only}; did you mean {there / 'pets'}?")
 
 
 Spoil = Callable[[Path], Any]
@@ -507,7 +527,8 @@ def test_progress_is_reported_while_images_are_decoded(tmp_path: Path) -> None:
     write_classes(tmp_path / "test")
     progress: list[tuple[int, int]] = []
     config = ImageFiles(path=str(tmp_path), size=SIZE)
-    config.load(1, progress=lambda done, total: progress.append((done, total)))
-    assert progress == [(64, 69), (69, 69)]
-    config.load(1, progress=lambda done, total: progress.append((done, total)))
-    assert len(progress) == 2
+    with shown_by(lambda done, total: progress.append((done, total))):
+        config.load(1)
+        assert progress == [(done, 69) for done in range(70)]
+        config.load(1)  # from the cache
+    assert len(progress) == 70

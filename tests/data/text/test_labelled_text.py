@@ -79,7 +79,7 @@ def test_every_row_is_in_exactly_one_split_with_its_label(tmp_path: Path) -> Non
     assert data.notes == (
         "films.csv: 74 rows kept, 0 dropped",
         "text column: 'text', label column: 'label'",
-        "labels: 2 classes",
+        "2 classes in training: bad 29, good 31",
     )
 
 
@@ -287,7 +287,10 @@ def test_a_word_above_distinct_numbers_is_a_header(tmp_path: Path) -> None:
     rows = [(text, f"{i * 0.5}") for i, (text, _) in enumerate(ROWS)]
     data = load(write(tmp_path / "a.csv", csv_of(rows, "essay,points\n")))
     assert data.answers.kind == "number"
-    assert data.notes[-2:] == ("text column: 'essay', label column: 'points'", "labels: number")
+    assert data.notes[-2:] == (
+        "text column: 'essay', label column: 'points'",
+        "labels: numbers from 0.5 to 36.5 in training",
+    )
     assert (
         load(write(tmp_path / "b.csv", csv_of(rows, ""))).notes[1]
         == "text column: 'column 1', label column: 'column 2'"

@@ -71,7 +71,7 @@ class BlockingQueue(RequestQueue):
         return record
 
 
-def unguarded(app: ASGIApp) -> ASGIApp:
+def unguarded(app: ASGIApp, token: str) -> ASGIApp:
     """A broken variant: accepts every request."""
     return app
 

@@ -11,7 +11,7 @@ import select
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,8 +207,15 @@ def _exit_reason(code: int) -> str:
     return f"exit code {code}"
 
 
-def check_files(path: str, kind: str | None = None) -> Iterator[FileReport]:
-    """Check FILE.py, FILE.py::NAME or all files of a folder: one report per file, ordered by name."""
+def check_files(paths: Sequence[str], kind: str | None = None) -> Iterator[FileReport]:
+    """Check each of FILE.py, FILE.py::NAME or all files of a folder: one report per file, in order."""
+    wanted = [one for path in paths for one in _files_of(path)]
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool, Server() as server:
+        yield from pool.map(lambda one: check_file(one[0], one[1], kind, server=server), wanted)
+
+
+def _files_of(path: str) -> list[tuple[Path, str | None]]:
+    """The files of an argument, ordered by name, and the name of the object that is checked, if any."""
     name_of_file, _, name = path.partition("::")
     where = Path(name_of_file)
     if not where.exists():
@@ -220,8 +227,7 @@ def check_files(path: str, kind: str | None = None) -> Iterator[FileReport]:
     files = python_files(where)
     if not files:
         raise WrongInput(f"{where}: the folder contains no Python file (.py) and no notebook (.ipynb)")
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool, Server() as server:
-        yield from pool.map(lambda file: check_file(file, name or None, kind, server=server), files)
+    return [(file, name or None) for file in files]
 
 
 def python_files(path: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """Random augmentation of image batches."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,10 @@ from limelight.config import Config
 
 
 class AugmentConfig(Config):
-    """Augmentation of training images. All random numbers come from torch's global generator."""
+    """Augmentation of training images; `off` instead of settings disables all of it.
+
+    All random numbers come from torch's global generator.
+    """
 
     crop: int = Field(
         0, ge=0, le=1_000, description="random crops of the original size after padding by this many pixels"
@@ -38,6 +41,11 @@ class AugmentConfig(Config):
     cutmix: float = Field(
         0.0, ge=0, le=1, description="probability of cutmix for a batch: rectangles pasted from other images"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _off(cls, given: Any) -> Any:
+        return {} if given in ("off", "none", False) else given
 
     @model_validator(mode="after")
     def _probabilities_add_up(self) -> Self:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from limelight.config import Config
+from limelight.data.dataset import DataConfig
 from limelight.data.download import cache_folder, fetch
 from limelight.data.images.image_data import ImageData, Images, hold_out_images
 from limelight.data.images.safe_pickle import read_pickle
@@ -47,7 +47,7 @@ FORMATS = "allowed: a folder of CIFAR-10 batches, a .tar.gz, .tgz or .tar of the
 Batch = tuple[Any, list[int]]  # an array of images (N, 3, 32, 32) and their labels
 
 
-class Cifar10(Config):
+class Cifar10(DataConfig):
     """CIFAR-10 from a folder or an archive of batches, in the binary or the Python format, or from an .npz.
 
     Without a path it is downloaded once and cached. A subset of the batches or images is accepted, and a
@@ -67,10 +67,15 @@ class Cifar10(Config):
             path = fetch(URL, cache_folder(), size=URL_SIZE, checksum=URL_CHECKSUM)
         found = _read(path)
         try:
-            splits = hold_out_images(found.splits, {"validation": self.validation}, seed)
+            chosen = {name: images.choose(self.limit, seed) for name, images in found.splits.items()}
+            splits = hold_out_images(chosen, {"validation": self.validation}, seed)
         except WrongInput as error:
             raise WrongInput(f"{path}: {error}") from None
         return replace(found, splits=splits)
+
+    def load_other(self, path: Path) -> ImageData:
+        """Other images than those of training, in the same formats; nothing is held out."""
+        return _read(path)
 
 
 def _read(path: Path) -> ImageData:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from limelight.data.paths import check_regular
 from limelight.errors import WrongInput, wrong
+from limelight.progress import track
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 SUFFIXES = {
@@ -90,9 +91,6 @@ def to_pixels(image: Image.Image, size: tuple[int, int] | None, channels: int) -
     return torch.from_numpy(pixels_YXC.transpose(2, 0, 1).copy())
 
 
-Progress = Callable[[int, int], None]  # called with the number of decoded files and the total
-
-
 @dataclass(frozen=True)
 class DecodedImages:
     """The pixels of many files, and which files could not be decoded."""
@@ -108,7 +106,6 @@ class ImageDecoder:
     paths: Sequence[Path]
     shape: tuple[int, int, int]  # C, Y, X
     hint: str | None  # appended to the error for a broken file; None: broken files are skipped
-    progress: Progress | None = None
 
     def decode_file(self, path: Path) -> Tensor | str:
         """The pixels (C, Y, X) of a file, or the reason why it cannot be decoded."""
@@ -125,11 +122,9 @@ class ImageDecoder:
     def decode_files(self) -> Iterator[Tensor | str]:
         """Decode all files in order, in several threads: Pillow releases the GIL while it decodes."""
         with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-            for start in range(0, len(self.paths), CHUNK):
-                chunk = self.paths[start : start + CHUNK]
-                yield from pool.map(self.decode_file, chunk)
-                if self.progress:
-                    self.progress(start + len(chunk), len(self.paths))
+            chunks = (self.paths[start : start + CHUNK] for start in range(0, len(self.paths), CHUNK))
+            decoded = (result for chunk in chunks for result in pool.map(self.decode_file, chunk))
+            yield from track(decoded, len(self.paths))
 
     def decode(self) -> DecodedImages:
         """Decode all files into one tensor."""

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limelight.config import Config
+from limelight.data.dataset import DataConfig
 from limelight.data.images.image_data import ImageData, Images, hold_out_images
 from limelight.data.splits import check_shares
 from limelight.errors import WrongInput
@@ -26,7 +26,7 @@ def load_digits(name: str) -> tuple[Tensor, Tensor]:
     return pixels.float().unflatten(1, (8, 8)), digits.long()
 
 
-class Digits(Config):
+class Digits(DataConfig):
     """1,797 handwritten digits of 8×8 pixels, from scikit-learn."""
 
     kind: Literal["digits"] = Field("digits", description="handwritten digits from scikit-learn")
@@ -45,5 +45,6 @@ class Digits(Config):
         images_NYX, digits = load_digits("digits")
         pixels_NCYX = (images_NYX * (255 / 16)).round().to(torch.uint8).unsqueeze(1)
         shares = {"validation": self.validation} | ({"test": self.test} if self.test else {})
-        splits = hold_out_images({"train": Images(pixels_NCYX, digits)}, shares, seed)
+        found = Images(pixels_NCYX, digits).choose(self.limit, seed)
+        splits = hold_out_images({"train": found}, shares, seed)
         return ImageData(splits, tuple(map(str, range(10))))

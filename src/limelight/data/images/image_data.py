@@ -9,6 +9,7 @@ from torch import Tensor
 
 from limelight.data.batching import Batch
 from limelight.data.dataset import SPLITS, Dataset
+from limelight.data.splits import choose
 from limelight.errors import WrongInput
 from limelight.randomness import generator
 
@@ -26,6 +27,10 @@ class Images:
     def take(self, index: Tensor) -> "Images":
         """The images with these indices."""
         return Images(self.pixels.index_select(0, index), self.labels.index_select(0, index))
+
+    def choose(self, limit: int, seed: int) -> "Images":
+        """At most `limit` random images, at least one of each class; 0: all."""
+        return self.take(torch.tensor(choose(self.labels.tolist(), limit, seed))) if limit else self
 
     def batch(self, index: Tensor) -> Batch:
         """The images with these indices (B) as a batch."""

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, Self
 
@@ -18,13 +18,13 @@ import torch
 from pydantic import Field, model_validator
 
 from limelight.config import Config
-from limelight.data.dataset import SPLITS
+from limelight.data.dataset import SPLITS, DataConfig
 from limelight.data.download import cache_folder
-from limelight.data.images.decode import SUFFIXES, DecodedImages, ImageDecoder, Progress
+from limelight.data.images.decode import SUFFIXES, DecodedImages, ImageDecoder
 from limelight.data.images.idx import find_idx, read_idx
 from limelight.data.images.image_data import ImageData, Images, hold_out_images
 from limelight.data.paths import check_regular
-from limelight.data.splits import FILE_NAMES, check_shares, missing_shares
+from limelight.data.splits import FILE_NAMES, check_shares, choose, missing_shares
 from limelight.data.text.delimited import MOST_NAMED, short
 from limelight.errors import WrongInput
 
@@ -37,7 +37,7 @@ SKIP = "fix it, or skip such files: --set task.data.broken=skip"
 Loaded = tuple[dict[str, Images], tuple[str, ...], list[str]]  # splits, names of the classes, notes
 
 
-class ImageFiles(Config):
+class ImageFiles(DataConfig):
     """A folder with one subfolder of images per class, or a folder with IDX files such as those of MNIST.
 
     Shares of the images are held out. Alternatively the folder contains train, dev (valid, val, validation)
@@ -71,11 +71,19 @@ class ImageFiles(Config):
         check_shares(self.validation, self.test)
         return self
 
-    def load(self, seed: int, progress: Progress | None = None) -> ImageData:
-        """Read all images and hold out splits; `progress` is called only if images must be decoded."""
+    def load(self, seed: int) -> ImageData:
+        """Read all images and hold out splits."""
         if not self.path:
             raise WrongInput("task.data.path is empty; pass a folder with --data")
         path = Path(self.path)
+        splits, names, notes = self._read(path, seed)
+        try:
+            shares = missing_shares(splits, self.validation, self.test)
+            return ImageData(hold_out_images(splits, shares, seed), names, tuple(notes))
+        except WrongInput as error:
+            raise WrongInput(f"{path}: {error}") from None
+
+    def _read(self, path: Path, seed: int) -> Loaded:
         check_regular(path)
         if not os.path.isdir(path):
             reason = (
@@ -86,20 +94,32 @@ class ImageFiles(Config):
             raise WrongInput(f"{path}: {reason}")
         try:
             idx = find_idx(path)
-            splits, names, notes = _load_idx(idx) if idx else self._load_folder(path, progress)
+            splits, names, notes = _load_idx(idx) if idx else self._load_folder(path, seed)
         except OSError as error:  # a folder that cannot be read
             raise WrongInput(f"{error.filename or path}: {error.strerror or error}") from None
-        try:
-            shares = missing_shares(splits, self.validation, self.test)
-            return ImageData(hold_out_images(splits, shares, seed), names, tuple(notes))
-        except WrongInput as error:
-            raise WrongInput(f"{path}: {error}") from None
+        return {name: images.choose(self.limit, seed) for name, images in splits.items()}, names, notes
 
-    def _load_folder(self, path: Path, progress: Progress | None) -> Loaded:
-        found = _find_images(path)
+    def load_other(self, path: Path, names: tuple[str, ...]) -> ImageData:
+        """Other images than those of training, whose classes have these names; nothing is held out.
+
+        A folder without train, dev and test folders is the split "new".
+        """
+        splits, found, notes = self.model_copy(update={"limit": 0})._read(path, 1)
+        unknown_names = sorted(set(found) - set(names))
+        if unknown_names:
+            allowed = ", ".join(names[:MOST_NAMED])
+            raise WrongInput(f"{path}: training has no class {short(unknown_names[0])}; there are: {allowed}")
+        ids = torch.tensor([names.index(name) for name in found])
+        relabelled = {name: Images(images.pixels, ids[images.labels]) for name, images in splits.items()}
+        if len(relabelled) == 1:
+            relabelled = {"new": relabelled["train"]}
+        return ImageData(relabelled, names, tuple(notes))
+
+    def _load_folder(self, path: Path, seed: int) -> Loaded:
+        found = _find_images(path).choose(self.limit, seed)
         paths = [image.path for image in found.images]
         shape = (3 if self.color else 1, self.size, self.size)
-        decoder = ImageDecoder(paths, shape, SKIP if self.broken == "refuse" else None, progress)
+        decoder = ImageDecoder(paths, shape, SKIP if self.broken == "refuse" else None)
         decoded, notes = _decode_cached(decoder, path)
         kept = [image for index, image in enumerate(found.images) if index not in decoded.broken]
         labels = torch.tensor([image.label for image in kept], dtype=torch.int64)
@@ -141,19 +161,30 @@ class FoundFiles:
     others: dict[str, Counter[str]]  # split -> reason why a file is not used -> number of files
     unused: list[str]  # names of unused folders
 
+    def choose(self, limit: int, seed: int) -> "FoundFiles":
+        """At most `limit` random files of each split, at least one of each class; 0: all."""
+        chosen = list[ImageFile]()
+        for split in self.folders:
+            images = [image for image in self.images if image.split == split]
+            chosen += [images[i] for i in choose([image.label for image in images], limit, seed)]
+        return replace(self, images=chosen)
+
 
 def _find_images(path: Path) -> FoundFiles:
     folders, unused = _find_splits(path)
-    names = tuple(folder.name for folder in _folders(folders["train"]))
+    names = tuple(folder.name for folder in _class_folders(folders["train"]))
     if len(names) < 2:
         present = f"there is only {short(names[0])}" if names else "there is none"
-        raise WrongInput(f"{folders['train']}: at least two class folders are needed; {present}")
+        inside = names and len(_class_folders(folders["train"] / names[0])) > 1
+        hint = f"; did you mean {folders['train'] / names[0]}?" if inside else ""
+        raise WrongInput(f"{folders['train']}: at least two class folders are needed; {present}{hint}")
+    unused += [folder.name for place in folders.values() for folder in _folders(place) if _has_runs(folder)]
     found = FoundFiles(names, folders, [], {split: Counter() for split in folders}, unused)
     for split, folder in folders.items():
         found.others[split]["outside class folders"] = sum(
             not os.path.isdir(entry) for entry in _visible(folder)
         )
-        for place in _folders(folder):
+        for place in _class_folders(folder):
             if not place.name.isprintable():
                 raise WrongInput(
                     f"{folder}: the name {short(place.name)} contains unprintable characters; rename it"
@@ -200,6 +231,15 @@ def _visible(folder: Path) -> list[Path]:
 
 def _folders(folder: Path) -> list[Path]:
     return [path for path in _visible(folder) if os.path.isdir(path)]
+
+
+def _class_folders(folder: Path) -> list[Path]:
+    return [path for path in _folders(folder) if not _has_runs(path)]
+
+
+def _has_runs(folder: Path) -> bool:
+    """Whether this is a run folder of training, or a folder that contains some."""
+    return any(os.path.isfile(place / "experiment.toml") for place in (folder, *_folders(folder)))
 
 
 def _walk(folder: Path, depth: int = 0) -> Iterator[Path]:

@@ -6,9 +6,8 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from limelight.config import Config
 from limelight.data.batching import Examples
-from limelight.data.dataset import SPLITS, ExampleCount, SequenceData
+from limelight.data.dataset import SPLITS, DataConfig, ExampleCount, SequenceData
 from limelight.data.images.digits import load_digits
 from limelight.data.ragged import Ragged
 from limelight.data.text.symbols import Answers, Vectors
@@ -18,7 +17,7 @@ from limelight.randomness import generator
 IMAGE_SHARES = (0.7, 0.15, 0.15)  # of the images in each split: no image occurs in two splits
 
 
-class OddOneOut(Config):
+class OddOneOut(DataConfig):
     """Sets of images of the same handwritten digit, except for one image: find it.
 
     The images are the 1,797 digits of scikit-learn, as vectors of 64 pixels.
@@ -45,7 +44,7 @@ class OddOneOut(Config):
         splits = {}
         for name, index in zip(SPLITS, indices, strict=True):
             rng = generator(seed, f"{name} sets")
-            selected_NT, odd_N = self._sample(digits[index], getattr(self, name), rng)
+            selected_NT, odd_N = self._sample(digits[index], self.at_most(getattr(self, name)), rng)
             splits[name] = Examples(Ragged.from_tensor(images_ND[index][selected_NT]), odd_N)
         return SequenceData(splits, Vectors(features=images_ND.shape[1]), Answers(kind="which"))
 

@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from limelight.config import Config
 from limelight.data.batching import Examples
-from limelight.data.dataset import SPLITS, ExampleCount, SequenceData
+from limelight.data.dataset import SPLITS, DataConfig, ExampleCount, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.text.symbols import Answers, Symbols
 from limelight.errors import WrongInput
@@ -24,7 +23,7 @@ PADDING = -1
 COPIES = 8  # of all sequences in memory while they are sampled and compared
 
 
-class GeneratedSequences(Config, ABC):
+class GeneratedSequences(DataConfig, ABC):
     """A generated data set. All sequences are distinct, within a split and between splits."""
 
     train: ExampleCount = Field(description="number of training sequences")
@@ -62,7 +61,7 @@ class GeneratedSequences(Config, ABC):
 
     def load(self, seed: int) -> SequenceData:
         """Sample the sequences of all splits and compute their answers."""
-        sizes = [self.train, self.validation, self.test]
+        sizes = [self.at_most(count) for count in (self.train, self.validation, self.test)]
         empty_NT = self.sample(0, generator(seed, "none"))
         needed = sum(sizes) * empty_NT.shape[1] * empty_NT.element_size() * COPIES
         check_memory(needed, "lower task.data.train, task.data.validation or task.data.test")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
@@ -10,28 +9,33 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limelight.config import Config
 from limelight.data.batching import Examples
-from limelight.data.dataset import SPLITS, SequenceData
+from limelight.data.dataset import SPLITS, DataConfig, SequenceData
 from limelight.data.ragged import Ragged
-from limelight.data.splits import FILE_NAMES, check_shares, hold_out, missing_shares, shuffle_groups
+from limelight.data.splits import (
+    FILE_NAMES,
+    check_shares,
+    choose,
+    count_classes,
+    hold_out,
+    missing_shares,
+    shuffle_groups,
+)
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
 from limelight.data.text.symbols import Answers
-from limelight.data.text.text_files import read_text
+from limelight.data.text.text_column import TEXT_NAMES, Column
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
 
-TEXT_NAMES = ("text", "sentence", "review", "comment", "message", "tweet", "phrase", "content")
 LABEL_NAMES = ("label", "class", "target", "sentiment", "category", "rating", "score")
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 can represent it, and differences of such numbers
-TEXTS_ONLY = "pass only the texts, one per line, in a .txt file or on stdin"
 MOST_CLASSES = 20  # more distinct integers are treated as numbers
 
 
-class LabelledText(Config):
+class LabelledText(DataConfig):
     """A file whose rows contain a text and a label, or a folder with train, dev and test files.
 
     A single file is split at random; rows with the same text stay in the same split. In a folder, examples
@@ -86,7 +90,7 @@ class LabelledText(Config):
             if not rows:
                 raise WrongInput(f"{self.path}: too few rows: no row is left for the {name} split")
         answers = self._find_answers([row.label for row in splits["train"]])
-        targets = {name: _targets(rows, answers) for name, rows in splits.items()}
+        targets = {"train": _targets(splits["train"], answers)}
         if len(targets["train"].unique()) < 2:
             label = splits["train"][0].label
             raise WrongInput(
@@ -97,9 +101,38 @@ class LabelledText(Config):
             numbers = targets["train"].double()
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
-        kind = f"{len(answers.names)} classes" if answers.kind == "class" else answers.kind
-        notes.append(f"labels: {kind}")
+        if answers.names:
+            notes += count_classes(answers.names, targets["train"].long().tolist())
+        else:
+            low, high = targets["train"].aminmax()
+            notes.append(f"labels: numbers from {low:g} to {high:g} in training")
         reader = self._build_vocabulary([row.text for row in splits["train"]])
+        return self._encode(splits, reader, answers, column, notes)
+
+    def load_other(
+        self, path: Path, reader: Words | Characters | Subwords, answers: Answers, column: Column
+    ) -> SequenceData:
+        """Other rows than those of training, encoded in the same way; a single file is the split "new"."""
+        files = _find_files(path) if path.is_dir() else {"new": path}
+        splits, notes = dict[str, list[Row]](), list[str]()
+        for name, file in files.items():
+            table = DelimitedFile.read(file)
+            wanted = self.model_copy(update={"text": column.name, "label": column.label or self.label})
+            splits[name], dropped = table.rows(column.header, *wanted._find_columns(table, column.header))
+            notes.append(f"{file.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
+            if not splits[name]:
+                raise WrongInput(f"{file}: no row has a text")
+        return self._encode(splits, reader, answers, column, notes)
+
+    def _encode(
+        self,
+        splits: dict[str, list[Row]],
+        reader: Words | Characters | Subwords,
+        answers: Answers,
+        column: Column,
+        notes: list[str],
+    ) -> SequenceData:
+        targets = {name: _targets(rows, answers) for name, rows in splits.items()}
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
         if cut:
@@ -109,25 +142,24 @@ class LabelledText(Config):
             for name, split in texts.items()
         }
         lines = {name: [" ".join(row.text.split()) for row in rows] for name, rows in splits.items()}
-        return SequenceData(
-            examples, reader, answers, tuple(notes), self.longest, lines, column.name, column.header
-        )
+        return SequenceData(examples, reader, answers, tuple(notes), self.longest, lines, column)
 
-    def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str], "Column"]:
+    def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str], Column]:
         files = _find_files(Path(self.path))
         tables = {name: DelimitedFile.read(path) for name, path in files.items()}
         header = self._has_header(tables["train"])
         columns = self._find_columns(tables["train"], header)
         splits, notes = {}, []
         for name, table in tables.items():
-            splits[name], dropped = table.rows(header, *columns)
-            notes.append(f"{table.path.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
+            rows, dropped = table.rows(header, *columns)
+            notes.append(f"{table.path.name}: {len(rows):,} rows kept, {dropped:,} dropped")
+            splits[name] = [rows[i] for i in choose([row.label for row in rows], self.limit, seed)]
         shares = missing_shares(files, self.validation, self.test)
         if shares:
             splits |= hold_out(_shuffle_rows(splits["train"], seed), shares)
         notes.append(f"text column: {short(columns[0])}, label column: {short(columns[1])}")
         found = {name: splits[name] for name in SPLITS if name in splits}
-        return found, notes, Column(columns[0], header)
+        return found, notes, Column(name=columns[0], header=header, label=columns[1])
 
     def _has_header(self, table: DelimitedFile) -> bool:
         if self.header != "auto":
@@ -181,42 +213,6 @@ class LabelledText(Config):
             return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
         except WrongInput as error:
             raise WrongInput(f"{self.path}: {error}") from None
-
-
-@dataclass(frozen=True)
-class Column:
-    """The text column of a file; without a header its name is "column 1", "column 2" and so on."""
-
-    name: str
-    header: bool
-
-    def read(self, path: Path) -> list[str]:
-        """The texts of another file, one per row. A file with a single column contains only texts."""
-        table = DelimitedFile.read(path, min_columns=1)
-        names = table.names(self.header)
-        if len(names) == 1 and names != [self.name]:  # texts without a header
-            return [fields[0] for _, fields in table.records]
-        try:
-            index = table.column(self.header, self.name)
-        except WrongInput as error:
-            raise WrongInput(f"{error}; or {TEXTS_ONLY}") from None
-        return [fields[index] for _, fields in table.records[self.header :]]
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file has columns, by its extension; a .txt file needs a tab in its first line."""
-    if path.suffix.lower() == ".txt":
-        return "\t" in read_text(path).split("\n", 1)[0]
-    return path.suffix.lower() in SEPARATORS
-
-
-def find_column(path: Path) -> Column:
-    """Find the text column of a file by its name."""
-    table = DelimitedFile.read(path, min_columns=1)
-    found = [name for name in table.names(header=True) if name.lower() in TEXT_NAMES]
-    if len(found) != 1:
-        raise WrongInput(f"{table.location}: the text column is not clear; name it 'text', or {TEXTS_ONLY}")
-    return Column(found[0], header=True)
 
 
 def _find_files(path: Path) -> dict[str, Path]:

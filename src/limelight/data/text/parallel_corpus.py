@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from limelight.config import Config
-from limelight.data.dataset import SPLITS
+from limelight.data.dataset import SPLITS, DataConfig
 from limelight.data.splits import (
     FILE_NAMES,
     check_shares,
+    choose,
     hold_out,
     missing_shares,
     normalise,
@@ -38,7 +38,7 @@ DROP = "fix it, or drop such lines: --set task.data.broken=drop"
 FileSets = dict[str, dict[str, dict[str, Path]]]  # split -> name such as test_2016 -> language -> file
 
 
-class PairFiles(Config):
+class PairFiles(DataConfig):
     """A file with tabs between sentences and translations, or a folder of parallel files.
 
     The file is a .txt or .tsv, possibly compressed as .gz, or a .zip that contains one. Its sides are named
@@ -92,7 +92,8 @@ class PairFiles(Config):
         found, sides = self._read_folder(path) if os.path.isdir(path) else self._read_file(path)
         splits, notes = dict[str, list[Pair]](), list[str]()
         for name, lines in found.items():
-            splits[name], note = self._filter(lines)
+            pairs, note = self._filter(lines)
+            splits[name] = [pairs[i] for i in choose([""] * len(pairs), self.limit, seed)]
             notes.append(note)
         shares = missing_shares(found, self.validation, self.test)
         if shares:
@@ -103,6 +104,22 @@ class PairFiles(Config):
                 raise WrongInput(f"{path}: too few pairs: no pair is left for the {name} split")
         notes += [f"source is {short(sides[0])}, target is {short(sides[1])}", *_count_overlap(splits)]
         return SentencePairs({name: splits[name] for name in SPLITS if name in splits}, tuple(notes))
+
+    def load_other(self) -> SentencePairs:
+        """All pairs of other files than those of training; those of a single file are the split "new"."""
+        path = Path(self.path)
+        if os.path.isdir(path):
+            found, sides = self._read_folder(path)
+        else:
+            read, sides = self._read_file(path)
+            found = {"new": read["train"]}
+        filtered = {name: self._filter(lines) for name, lines in found.items()}
+        for name, (pairs, _) in filtered.items():
+            if not pairs:
+                raise WrongInput(f"{path}: there is no pair in the {name} split")
+        notes = [f"source is {short(sides[0])}, target is {short(sides[1])}"]
+        notes += [note for _, note in filtered.values()]
+        return SentencePairs({name: pairs for name, (pairs, _) in filtered.items()}, tuple(notes))
 
     def _read_file(self, path: Path) -> tuple[dict[str, "Lines"], tuple[str, str]]:
         if not os.path.exists(path):
@@ -117,7 +134,8 @@ class PairFiles(Config):
 
     def _read_folder(self, path: Path) -> tuple[dict[str, "Lines"], tuple[str, str]]:
         sets = _find_sets(path)
-        languages = sorted({language for files in sets["train"].values() for language in files})
+        named = sets["train"] or {name: files for split in SPLITS for name, files in sets[split].items()}
+        languages = sorted({language for files in named.values() for language in files})
         if len(languages) < 2:
             none = "there is none; for a file with tabs, pass the file"
             found = f"there is only {languages[0]}" if languages else none

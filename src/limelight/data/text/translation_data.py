@@ -188,13 +188,6 @@ class PairData(Dataset[Examples]):
     def from_pairs(pairs: SentencePairs, config: VocabularyConfig) -> "PairData":
         """Build the vocabularies from the training split and encode all pairs."""
         source, target = config.languages(pairs.splits["train"])
-        splits = {
-            name: Examples(
-                Ragged.from_rows([source.encode(text) for text, _ in split]),
-                Ragged.from_rows([target.encode_target(text) for _, text in split]),
-            )
-            for name, split in pairs.splits.items()
-        }
         sizes = f"vocabulary: {source.size:,} {config.kind}"
         note = (
             f"{sizes}, shared" if config.shared else f"{sizes} of the source, {target.size:,} of the target"
@@ -202,6 +195,20 @@ class PairData(Dataset[Examples]):
         notes = (*pairs.notes, note)
         if config.kind == "words":
             notes += ("words are generated in lower case, which exact match and cased BLEU count as errors",)
+        return PairData.encode(pairs, source, target, notes)
+
+    @staticmethod
+    def encode(
+        pairs: SentencePairs, source: Language, target: Language, notes: tuple[str, ...]
+    ) -> "PairData":
+        """Encode all pairs in these languages."""
+        splits = {
+            name: Examples(
+                Ragged.from_rows([source.encode(text) for text, _ in split]),
+                Ragged.from_rows([target.encode_target(text) for _, text in split]),
+            )
+            for name, split in pairs.splits.items()
+        }
         return PairData(pairs.splits, splits, source, target, notes, pairs.example)
 
     def lengths(self, split: str) -> Tensor:

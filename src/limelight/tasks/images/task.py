@@ -1,6 +1,8 @@
 """Image classification."""
 
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -18,15 +20,18 @@ from limelight.data.images.decode import read_image
 from limelight.data.images.digits import Digits
 from limelight.data.images.image_data import ImageData
 from limelight.data.images.image_folder import ImageFiles
+from limelight.data.splits import count_classes
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.models.vit import ViT, ViTConfig
 from limelight.tasks.images.figures import draw_figures
+from limelight.tasks.metrics import judge_classes
 from limelight.tasks.task import (
     Answer,
     Example,
     Goal,
     Input,
+    Judgement,
     Scores,
     Task,
     TaskConfig,
@@ -47,14 +52,26 @@ class ImagesConfig(TaskConfig):
     models = (ViTConfig,)
     path_data = "files"
 
-    kind: Literal["images"] = "images"
+    kind: Literal["images"] = Field("images", description="the kind of task")
     data: Annotated[Digits | Cifar10 | ImageFiles, Field(discriminator="kind", description="the data set")]
     augment: AugmentConfig = Field(AugmentConfig(), description="random changes to training images")
 
     def load(self, seed: int) -> tuple["ClassifyImages", ImageData]:
         """Load the data set, and make the task from it."""
         data = self.data.load(seed)
+        classes = count_classes(data.names, data.splits["train"].labels.tolist())
+        data = replace(data, notes=(*data.notes, *classes))
         return ClassifyImages.of(data, self.augment), data
+
+    def load_other(self, task: "ClassifyImages", path: Path) -> ImageData:
+        """Other images: a folder with one subfolder per class, IDX files, or CIFAR-10."""
+        if isinstance(self.data, Cifar10) and not os.path.isdir(path):
+            return self.data.load_other(path)
+        channels, rows, columns = task.sizes.image
+        if rows != columns:
+            raise WrongInput(f"the images of training have {rows} × {columns} pixels; allowed: square images")
+        files = self.data if isinstance(self.data, ImageFiles) else ImageFiles(size=rows, color=channels == 3)
+        return files.load_other(path, task.names)
 
     def restore(self, state: str) -> "ClassifyImages":
         """Make the task from its state, for prediction."""
@@ -160,8 +177,9 @@ class ClassifyImages(Task[ImageData]):
         answers = []
         for number, one in enumerate(inputs, first):
             pixels = self.read(one, number).unsqueeze(0).to(device)
-            probability, best = self.probabilities(model, pixels)[0].max(-1)
-            answers.append(Answer(self.names[int(best)], float(probability)))
+            probabilities = dict(zip(self.names, self.probabilities(model, pixels)[0].tolist(), strict=True))
+            best = max(self.names, key=lambda name: probabilities[name])
+            answers.append(Answer(best, probabilities[best], probabilities=probabilities))
         return answers
 
     def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
@@ -209,6 +227,13 @@ class ClassifyImages(Task[ImageData]):
         images = dataset.examples(split)
         predicted_N = self.classify(model, images.pixels)
         return draw_figures(cast(ViT, model), images, predicted_N, self.names, name)
+
+    def evaluate_answers(
+        self, model: nn.Module, dataset: ImageData, split: str, options: Any = None
+    ) -> Judgement:
+        """Precision, recall and F1 of each class, and the confusion matrix."""
+        images = dataset.examples(split)
+        return judge_classes(images.labels, self.classify(model, images.pixels), self.names)
 
     def inputs_in(self, path: Path) -> list[str]:
         """An image file is one input."""

@@ -1,18 +1,22 @@
 """One answer per sequence: a class, yes or no, or a number."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.data.batching import Batch
+from limelight.data.batching import Batch, even_batches
+from limelight.data.dataset import Dataset, SequenceData
 from limelight.data.synthetic.sequences import Brackets, Count, Majority
 from limelight.data.text.labelled_text import LabelledText
+from limelight.data.text.symbols import Symbols, Vectors
 from limelight.models.classifier import ClassifierConfig
-from limelight.tasks.sequence.shared import SequenceTask, SequenceTaskConfig
-from limelight.tasks.task import Scores
+from limelight.tasks.metrics import judge_classes, judge_numbers
+from limelight.tasks.sequence.shared import PREDICT_BATCH, SequenceTask, SequenceTaskConfig
+from limelight.tasks.task import Judgement, Scores
 
 
 class Classify(SequenceTask):
@@ -32,7 +36,29 @@ class Classify(SequenceTask):
         scaled = (targets - self.answers.mean) / self.answers.deviation
         loss = F.mse_loss(outputs, scaled, reduction="sum")
         error = (outputs.detach() - scaled).abs().sum() * self.answers.deviation
-        return Scores(loss, {"loss": loss.detach(), "error": error})
+        return Scores(loss, {"loss": loss.detach(), "mae": error})
+
+    @torch.no_grad()
+    def evaluate_answers(
+        self, model: nn.Module, dataset: SequenceData, split: str, options: Any = None
+    ) -> Judgement:
+        """For classes precision, recall and F1 of each; for numbers mae, rmse and r2."""
+        device = next(model.eval().parameters()).device
+        truths, found = list[Tensor](), list[Tensor]()
+        for index in even_batches(dataset.lengths(split), PREDICT_BATCH):
+            batch = dataset.batch(split, index)
+            outputs = model(*self.arguments(batch.to(device))).float().cpu()
+            truths.append(batch.targets)
+            if self.answers.kind == "class":
+                found.append(outputs.argmax(-1))
+            elif self.answers.kind == "yes-no":
+                found.append((outputs.squeeze(-1) > 0).long())
+            else:
+                found.append(outputs.squeeze(-1) * self.answers.deviation + self.answers.mean)
+        truth, predicted = torch.cat(truths), torch.cat(found)
+        if self.answers.kind == "number":
+            return judge_numbers(truth, predicted)
+        return judge_classes(truth, predicted, self.answers.names)
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
         """(L) -> (L), the probability of each class; empty for a number"""
@@ -48,7 +74,13 @@ class ClassifyConfig(SequenceTaskConfig):
     task = Classify
     models = (ClassifierConfig,)
 
-    kind: Literal["classify"] = "classify"
+    kind: Literal["classify"] = Field("classify", description="the kind of task")
     data: Annotated[
         Brackets | Majority | Count | LabelledText, Field(discriminator="kind", description="the data set")
     ]
+
+    def load_other(self, task: Classify, path: Path) -> Dataset[Any]:
+        """Labelled texts of other files."""
+        if not isinstance(self.data, LabelledText) or isinstance(task.reader, Symbols | Vectors):
+            return super().load_other(task, path)
+        return self.data.load_other(path, task.reader, task.answers, task.column)

@@ -52,5 +52,5 @@ class LabelConfig(SequenceTaskConfig):
     task = Label
     models = (LabellerConfig,)
 
-    kind: Literal["label"] = "label"
+    kind: Literal["label"] = Field("label", description="the kind of task")
     data: Annotated[Reverse | OddOneOut, Field(discriminator="kind", description="the data set")]

@@ -12,8 +12,8 @@ from limelight.config import Config, read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
-from limelight.data.text.labelled_text import Column, find_column, is_table
 from limelight.data.text.symbols import Answers
+from limelight.data.text.text_column import Column, find_column, is_table
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.task import (
@@ -28,6 +28,8 @@ from limelight.tasks.task import (
     check_length,
     check_record_size,
     record_each,
+    unlike_lengths,
+    unlike_tokens,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
@@ -46,6 +48,8 @@ class SequenceState(Config):
     cut: int | None = Field(None, ge=1, description="length to which longer sequences are truncated")
     column: str = Field("", description="for a table: the column of the texts")
     header: bool = Field(False, description="for a table: whether its first row has the column names")
+    label: str = Field("", description="for a table: the column of the labels")
+    shortest: int = Field(1, ge=1, description="length of the shortest sequence of training")
 
 
 class SequenceTask(Task[SequenceData]):
@@ -64,8 +68,10 @@ class SequenceTask(Task[SequenceData]):
             answers=data.answers,
             longest=longest,
             cut=data.cut,
-            column=data.column,
-            header=data.header,
+            column=data.column.name if data.column else "",
+            header=data.column.header if data.column else False,
+            label=data.column.label if data.column else "",
+            shortest=min(int(examples.inputs.lengths.min()) for examples in data.splits.values()),
         )
         return cls(state)
 
@@ -77,7 +83,7 @@ class SequenceTask(Task[SequenceData]):
     @property
     def goal(self) -> Goal:
         """The metric that selects the best checkpoint."""
-        return Goal("error", 0.0) if self.answers.kind == "number" else Goal("accuracy", 1.0)
+        return Goal("mae", 0.0) if self.answers.kind == "number" else Goal("accuracy", 1.0)
 
     @property
     def sizes(self) -> Sizes:
@@ -133,10 +139,32 @@ class SequenceTask(Task[SequenceData]):
 
     def inputs_in(self, path: Path) -> list[str]:
         """The inputs in a file: the text column of a table, or the lines of another file."""
-        if self.reader.kind in ("symbols", "vectors") or not is_table(path):
-            return super().inputs_in(path)
-        column = Column(self._state.column, self._state.header) if self._state.column else find_column(path)
-        return column.read(path)
+        return self._column(path).read(path) if self._has_columns(path) else super().inputs_in(path)
+
+    def columns_in(self, path: Path) -> tuple[list[str], list[list[str]]]:
+        """The columns of a table, or one column of lines."""
+        return self._column(path).table(path) if self._has_columns(path) else super().columns_in(path)
+
+    def _has_columns(self, path: Path) -> bool:
+        return self.reader.kind not in ("symbols", "vectors") and is_table(path)
+
+    def _column(self, path: Path) -> Column:
+        return self.column if self._state.column else find_column(path)
+
+    @property
+    def column(self) -> Column:
+        """The column of the texts of training; without a name if they were not read from a table."""
+        return Column(self._state.column, self._state.header, self._state.label)
+
+    def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
+        """Warnings about lengths that did not occur in training, and about unknown words."""
+        lines = [str(one) for one in inputs if str(one).strip()]
+        rows = [self.encode(line) for line in lines]
+        lengths = unlike_lengths(map(len, rows), (self._state.shortest, self._state.longest))
+        if self.reader.kind in ("symbols", "vectors"):
+            return lengths
+        tokens = ((self.reader.tokens(line), row.tolist()) for line, row in zip(lines, rows, strict=True))
+        return lengths + unlike_tokens(pair for both in tokens for pair in zip(*both, strict=False))
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
         """(T, L) | (L) -> the probabilities of all answers, per item or per sequence; empty for numbers"""
@@ -147,11 +175,13 @@ class SequenceTask(Task[SequenceData]):
     def answer(self, outputs: Tensor, length: int) -> Answer:
         """(T, L) | (L) -> the answer to one sequence"""
         if self.answers.kind == "number":
-            return Answer(
-                " ".join(self.answers.format_number(value) for value in outputs[:length].flatten().tolist())
-            )
-        best, chosen = self.choices(outputs, length).max(-1)
-        return Answer(self.name(chosen), float(best.prod()))
+            numbers = [self.answers.format_number(one) for one in outputs[:length].flatten().tolist()]
+            return Answer(" ".join(numbers), number=float(numbers[0]) if len(numbers) == 1 else None)
+        choices = self.choices(outputs, length)
+        best, chosen = choices.max(-1)
+        names = self.answers.names if choices.dim() == 1 else ()
+        by_class = dict(zip(names, choices.tolist(), strict=True)) if names else {}
+        return Answer(self.name(chosen), float(best.prod()), probabilities=by_class)
 
     def name(self, answer: Tensor) -> str:
         """() | (T) -> the text of an answer that is given as numbers"""

@@ -21,6 +21,7 @@ from limelight.models.recurrent import Recurrent, RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
 from limelight.nn import cross_entropy, padding_mask
+from limelight.progress import track
 from limelight.tasks.task import (
     Answer,
     Example,
@@ -33,6 +34,8 @@ from limelight.tasks.task import (
     as_text,
     check_length,
     check_record_size,
+    unlike_lengths,
+    unlike_tokens,
 )
 from limelight.tasks.translate.alignment import crossings, word_alignment
 from limelight.tasks.translate.metrics import judge_translations
@@ -53,7 +56,7 @@ class TranslateConfig(TaskConfig):
     models = (TransformerConfig, RecurrentConfig)
     path_data = "pairs"
 
-    kind: Literal["translate"] = "translate"
+    kind: Literal["translate"] = Field("translate", description="the kind of task")
     data: Annotated[Phrasebook | PairFiles, Field(discriminator="kind", description="the data set")]
     vocabulary: VocabularyConfig = Field(
         VocabularyConfig(), description="the vocabularies of source and target"
@@ -63,6 +66,12 @@ class TranslateConfig(TaskConfig):
         """Load the data set, and make the task from it."""
         data = PairData.from_pairs(self.data.load(seed), self.vocabulary)
         return Translate.of(data, self.vocabulary.split), data
+
+    def load_other(self, task: "Translate", path: Path) -> PairData:
+        """Sentence pairs of other files."""
+        files = self.data if isinstance(self.data, PairFiles) else PairFiles()
+        pairs = files.model_copy(update={"path": str(path)}).load_other()
+        return PairData.encode(pairs, task.source, task.target, pairs.notes)
 
     def restore(self, state: str) -> "Translate":
         """Make the task from its state, for translation."""
@@ -212,7 +221,7 @@ class Translate(Task[PairData]):
         options, lines = options or self.read_options({}), [str(line) for line in inputs]
         rows = [self.encode(model, line, i) for i, line in enumerate(lines, first) if line.strip()]
         found = iter(self.decode(model, Ragged.from_rows(rows), options) if rows else [])
-        empty = Answer("", 1.0, (Answer("", 1.0),) * (options.n_best - 1))
+        empty = Answer("", 1.0, others=(Answer("", 1.0),) * (options.n_best - 1))
         answers = [self._answer(next(found)) if line.strip() else empty for line in lines]
         if options.alignment:
             answers = [self._aligned(model, *pair) for pair in zip(lines, answers, strict=True)]
@@ -287,12 +296,21 @@ class Translate(Task[PairData]):
                 raise WrongInput(f"{path}:{number}: the line contains a tab, like a sentence pair; {hint}")
         return lines
 
+    def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
+        """Warnings about sentences that are longer than those of training, and about unknown tokens."""
+        lines = [str(line) for line in inputs if str(line).strip()]
+        rows = [self.source.encode(line).tolist() for line in lines]
+        tokens = ((self.source.tokens(line), row) for line, row in zip(lines, rows, strict=True))
+        unknown = unlike_tokens(pair for both in tokens for pair in zip(*both, strict=True))
+        return unlike_lengths(map(len, rows), (1, self._state.longest)) + unknown
+
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
         """The best translations of each row, in order; sentences of similar length share a batch."""
         device = next(model.eval().parameters()).device
         generator: Generator = cast(Transformer | Recurrent, model).generator()
         found: dict[int, list[Hypothesis]] = {}
-        for index in even_batches(rows.lengths, TOGETHER):
+        batches = even_batches(rows.lengths, TOGETHER)
+        for index in track(batches, len(batches)):
             tokens, lengths = rows.pad(index)
             # At most twice as many tokens as the source, and 20 more, so that generation ends.
             most = [

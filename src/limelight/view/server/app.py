@@ -1,5 +1,4 @@
-"""The local server: the live page, and an HTTP API that computes attention records. It listens on 127.0.0.1
-only.
+"""The server: the live page, and an HTTP API that computes attention records. docs/serve.md describes it.
 
     GET  /                  the page; its scripts and styles are below /
     GET  /api/about         what the model accepts -> `About` as JSON
@@ -12,6 +11,7 @@ and an image file with Content-Type image/* or application/octet-stream for an i
 An error response has the body {"error": "one line"} and one of these status codes:
 
     400  the input is invalid, or this is not a valid HTTP request
+    401  the token is missing or wrong
     403  the request comes from a page of another site
     404  unknown path
     405  method not allowed for this path
@@ -42,9 +42,9 @@ from limelight.config import Config
 from limelight.errors import WrongInput
 from limelight.view.page import WEB_FOLDER
 from limelight.view.record import Record
-from limelight.view.server.connection import run_server
+from limelight.view.server.connection import HOST, run_server
 from limelight.view.server.queue import LIMITS, Input, Limits, MakeRecords, QueueFull, RequestQueue
-from limelight.view.server.security import RETRY_AFTER, Guard, error_response
+from limelight.view.server.security import RETRY_AFTER, TOKEN, Guard, error_response, is_local
 
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -74,16 +74,36 @@ class PredictRequest(Config):
     given: str = Field(description="the input text")
 
 
-def serve(make_records: MakeRecords, about: About, port: int, limits: Limits = LIMITS) -> None:
+def serve(
+    make_records: MakeRecords,
+    about: About,
+    port: int,
+    limits: Limits = LIMITS,
+    *,
+    host: str = HOST,
+    token: str = "",
+) -> None:
     """Serve the page until SIGTERM or SIGINT.
 
-    The address is printed as soon as the server accepts connections. Port 0 chooses any free port.
+    The address is printed as soon as the server accepts connections. Port 0 chooses any free port. A host
+    that other machines can reach requires a token, which every request must have.
     """
-    run_server(create_app(make_records, about, limits), port)
+    check_access(host, token)
+    run_server(create_app(make_records, about, limits, token), port, host, token)
 
 
-def create_app(make_records: MakeRecords, about: About, limits: Limits = LIMITS) -> Starlette:
-    """Return the ASGI application of the page and its API."""
+def check_access(host: str, token: str) -> None:
+    """Refuse an address that other machines can reach without a token, and a token that is easy to guess."""
+    if token and not TOKEN.fullmatch(token):
+        raise WrongInput("--token must have at least 16 letters, digits, - or _")
+    if not token and not is_local(host):
+        raise WrongInput(f"other machines can reach --host {host}: protect it with --token TOKEN")
+
+
+def create_app(
+    make_records: MakeRecords, about: About, limits: Limits = LIMITS, token: str = ""
+) -> Starlette:
+    """Return the ASGI application of the page and its API; with a token, every request must have it."""
     queue = RequestQueue(make_records, limits)
     handlers = Handlers(queue, about, limits)
     app = Starlette(
@@ -93,7 +113,7 @@ def create_app(make_records: MakeRecords, about: About, limits: Limits = LIMITS)
             Route("/api/health", handlers.health),
             Route("/api/record", handlers.record, methods=["POST"]),
         ],
-        middleware=[Middleware(Guard)],
+        middleware=[Middleware(Guard, token=token)],
         exception_handlers={
             HTTPException: _http_error,
             WrongInput: _invalid_input,

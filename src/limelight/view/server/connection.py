@@ -1,4 +1,4 @@
-"""Sockets and signals: a uvicorn server on 127.0.0.1 with timeouts for slow clients."""
+"""Sockets and signals: a uvicorn server with timeouts for slow clients."""
 
 import asyncio
 import gc
@@ -72,6 +72,10 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A uvicorn server that returns after a signal; uvicorn itself would raise the signal again."""
 
+    def __init__(self, config: uvicorn.Config, host: str, token: str) -> None:
+        super().__init__(config)
+        self._host, self._token = host, token
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down after SIGINT or SIGTERM."""
         self.should_exit = True
@@ -80,7 +84,9 @@ class Server(uvicorn.Server):
         """Start accepting connections, and print the address."""
         await super().startup(sockets)
         for listener in sockets or []:
-            print(f"http://{HOST}:{listener.getsockname()[1]}/", flush=True)
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            query = f"?token={self._token}" if self._token else ""
+            print(f"http://{host}:{listener.getsockname()[1]}/{query}", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and let running requests finish."""
@@ -90,9 +96,12 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run_server(app: ASGIApp, port: int) -> None:
-    """Run the application on 127.0.0.1 until SIGINT or SIGTERM; port 0 chooses any free port."""
-    with _listen(port) as listener:
+def run_server(app: ASGIApp, port: int, host: str = HOST, token: str = "") -> None:
+    """Run the application until SIGINT or SIGTERM; port 0 chooses any free port.
+
+    The printed address contains the token, if there is one.
+    """
+    with _listen(host, port) as listener:
         server = Server(
             uvicorn.Config(
                 app,
@@ -110,18 +119,25 @@ def run_server(app: ASGIApp, port: int) -> None:
                 h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-            )
+            ),
+            host,
+            token,
         )
         # The model is never freed; without this, each garbage collection would traverse it for a second.
         gc.freeze()
         server.run(sockets=[listener])
 
 
-def _listen(port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise wrong("port", port, "0 to 65,535; 0 chooses any free port")
     try:
-        return socket.create_server((HOST, port), backlog=MAX_CONNECTIONS)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+    except socket.gaierror:
+        raise wrong(
+            "--host", repr(host), "an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+        ) from None
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise WrongInput(f"port {port}: {reason}; choose another port, or 0 for any free port") from None

@@ -20,8 +20,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from limelight.config import Config
-from limelight.data.dataset import SPLITS
+from limelight.data.dataset import SPLITS, DataConfig
 from limelight.data.synthetic.phrasebook.grammar import (
     HUMANS,
     LIVING,
@@ -315,7 +314,7 @@ def sample_distinct(sample: Callable[[RandomChoices], Pair], count: int, rng: Ra
 EXAMPLE = "She does not wear her red shirt."  # the word order differs, and "not" is "ne … pas"
 
 
-class Phrasebook(Config):
+class Phrasebook(DataConfig):
     """Generated sentence pairs. English sentences are distinct, within a split and between splits."""
 
     kind: Literal["phrasebook"] = Field("phrasebook", description="generated English and French sentences")
@@ -325,7 +324,7 @@ class Phrasebook(Config):
 
     def load(self, seed: int) -> SentencePairs:
         """Generate the pairs and divide them between the splits."""
-        sizes = (self.train, self.validation, self.test)
+        sizes = [self.at_most(count) for count in (self.train, self.validation, self.test)]
         rng = generator(seed, "phrasebook")
         found = sample_distinct(random_sentence, sum(sizes), RandomChoices(rng))
         # Shuffle: likely sentences, which are short, were found first.

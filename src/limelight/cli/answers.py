@@ -1,0 +1,200 @@
+"""The inputs and the output of `predict`."""
+
+import csv
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limelight.data.images.decode import SUFFIXES
+from limelight.data.paths import check_regular
+from limelight.errors import WrongInput, wrong
+from limelight.experiment import Run
+from limelight.tasks.task import Answer, Task
+from limelight.terminal import print_json
+
+TABLES = {".csv": ",", ".tsv": "\t"}
+INSPECTED = 10_000  # inputs that are compared with those of training
+
+
+@dataclass(frozen=True)
+class Given:
+    """One input: its text or the path of its image, and its columns in a table of answers."""
+
+    text: str
+    columns: tuple[str, ...] = ("input",)
+    cells: tuple[str, ...] = ()
+    is_listed: bool = False  # it was found in a folder: its answer is printed with its name
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An input with its answer, or with the reason why it has none."""
+
+    given: Given
+    result: Answer | WrongInput
+
+    def describe(self) -> dict[str, Any]:
+        """As a JSON object."""
+        if isinstance(self.result, WrongInput):
+            return {"input": self.given.text, "error": str(self.result)}
+        others = [_describe(other) for other in self.result.others]
+        return {"input": self.given.text} | _describe(self.result) | ({"others": others} if others else {})
+
+    def lines(self) -> Iterator[str]:
+        """As text: one line per answer."""
+        name = f"{self.given.text}\t" if self.given.is_listed else ""
+        if isinstance(self.result, WrongInput):
+            yield f"{name}error: {self.result}"
+            return
+        for one in (self.result, *self.result.others):
+            words = " ".join(f"{source}-{target}" for source, target in one.alignment)
+            before = f"{_log(one.probability):.3f}\t" if self.result.others else ""
+            yield f"{name}{before}{one.text}" + (f"\t{words}" if words else "")
+
+
+def inputs(arguments: tuple[str, ...], task: Task[Any]) -> Iterator[Given]:
+    """Arguments, the inputs in files and folders, or the lines of stdin."""
+    read = _images if task.input_kind == "image" else _texts
+    for number, argument in enumerate(arguments, 1):
+        yield from read(argument, number, task)
+    if not arguments and sys.stdin:
+        for number, line in enumerate(sys.stdin):
+            text = line.removeprefix("" if number else "\ufeff").removesuffix("\n").removesuffix("\r")
+            yield Given(text, cells=(text,))
+
+
+def _images(argument: str, number: int, task: Task[Any]) -> Iterator[Given]:
+    """A file, or all image files in a folder and its subfolders."""
+    if not os.path.isdir(argument):
+        yield Given(argument, cells=(argument,))
+        return
+    paths = sorted(path for path in Path(argument).rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise WrongInput(f"{argument}: the folder contains no image")
+    yield from (Given(str(path), cells=(str(path),), is_listed=True) for path in paths)
+
+
+def _texts(argument: str, number: int, task: Task[Any]) -> Iterator[Given]:
+    """A line of text, or the inputs in a file."""
+    check_regular(Path(argument))
+    if os.path.isfile(argument):
+        columns, rows = task.columns_in(Path(argument))
+        for text, row in zip(task.inputs_in(Path(argument)), rows, strict=True):
+            yield Given(text, tuple(columns), tuple(row))
+    elif argument.isascii() or argument == argument.encode(errors="replace").decode():
+        yield Given(argument, cells=(argument,))
+    else:
+        raise WrongInput(f"argument {number} is not UTF-8 text")
+
+
+def answer_all(
+    run: Run, given: Iterable[Given], together: int, show: Callable[[Answered], None], options: dict[str, Any]
+) -> None:
+    """Answer the inputs in groups of `together`; an invalid one does not affect the others.
+
+    Errors are shown like answers, and an error about all of them is raised at the end. If there is only one
+    input, its error is raised.
+    """
+    known, failed, count = list[str](), 0, 0
+    for group in _groups(given, together):
+        results = _results(run, [one.text for one in group], count + 1, options)
+        count += len(group)
+        if isinstance(results[0], WrongInput) and isinstance(given, list) and len(given) == 1:
+            raise results[0]
+        for one, result in zip(group, results, strict=True):
+            show(Answered(one, result))
+            if isinstance(result, WrongInput):
+                failed += 1
+            elif len(known) < INSPECTED:
+                known.append(one.text)
+    for warning in run.task.unlike_training(known):
+        print(f"limelight: warning: {warning}", file=sys.stderr)
+    if failed:
+        raise WrongInput(f"{failed:,} of {count:,} inputs have no answer, but an error")
+
+
+def _results(run: Run, lines: list[str], first: int, options: dict[str, Any]) -> list[Answer | WrongInput]:
+    try:
+        return list(run.predict(lines, first=first, **options))
+    except WrongInput as error:
+        if len(lines) == 1:
+            return [error]
+        half = len(lines) // 2
+        before, after = lines[:half], lines[half:]
+        return _results(run, before, first, options) + _results(run, after, first + half, options)
+
+
+def _groups(given: Iterable[Given], size: int) -> Iterator[list[Given]]:
+    """The inputs in lists of `size`: answers are printed before the input ends, and memory stays small."""
+    group: list[Given] = []
+    for one in given:
+        group.append(one)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def check_table_name(path: Path) -> None:
+    """Refuse a file name that is not that of a table."""
+    if path.suffix.lower() not in TABLES:
+        raise wrong("--out", repr(str(path)), "a name that ends in .csv or .tsv")
+
+
+def write_table(path: Path, answered: Sequence[Answered]) -> None:
+    """Write the inputs with all of their columns, and the columns answer, probability and (if any) error."""
+    several = {one.given.columns for one in answered}
+    columns = several.pop() if len(several) == 1 else ("input",)  # files with different columns
+    added = ["answer", "probability"]
+    added += ["error"] * any(isinstance(one.result, WrongInput) for one in answered)
+    content = io.StringIO()
+    writer = csv.writer(content, delimiter=TABLES[path.suffix.lower()], lineterminator="\n")
+    writer.writerow([*columns, *(name if name not in columns else f"predicted {name}" for name in added)])
+    for one in answered:
+        cells = one.given.cells if columns == one.given.columns else (one.given.text,)
+        writer.writerow([*cells, *_cells(one.result)[: len(added)]])
+    path.write_text(content.getvalue(), encoding="utf-8")
+
+
+def _cells(result: Answer | WrongInput) -> tuple[str, str, str]:
+    if isinstance(result, WrongInput):
+        return "", "", str(result)
+    return result.text, "" if result.probability is None else f"{result.probability:.6g}", ""
+
+
+def finish(answered: Sequence[Answered], path: Path | None) -> None:
+    """Write all answers as a table, or print them as one JSON document."""
+    if path is None:
+        print(json.dumps([one.describe() for one in answered], ensure_ascii=False, indent=1))
+    else:
+        write_table(path, answered)
+        print(path)
+
+
+def print_answer(answered: Answered, *, as_jsonl: bool) -> None:
+    """Print one line per answer, or one JSON object."""
+    if as_jsonl:
+        print_json(answered.describe())
+    else:
+        print("\n".join(answered.lines()))
+
+
+def _describe(answer: Answer) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "answer": answer.text if answer.number is None else answer.number,
+        "probability": answer.probability,
+    }
+    if answer.probabilities:
+        content["probabilities"] = answer.probabilities
+    return content | ({"alignment": answer.alignment} if answer.alignment else {})
+
+
+def _log(probability: float | None) -> float:
+    return math.log(probability) if probability else -math.inf  # that of a long answer may underflow to 0
