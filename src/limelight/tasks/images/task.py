@@ -197,12 +197,13 @@ class ClassifyImages(Task[ImageData]):
         for pixels, label in zip(images.pixels, images.labels.tolist(), strict=True):
             yield Example(pixels, (self.names[label],))
 
-    def figure_input(self, model: nn.Module, dataset: ImageData, split: str) -> Tensor:
-        """-> (C, Y, X), an image that the model classifies correctly, if there is one among the first"""
+    def figure_example(self, model: nn.Module, dataset: ImageData, split: str) -> Example:
+        """An image that the model classifies correctly, if there is one among the first."""
         images = dataset.examples(split)
         pixels, labels = images.pixels[:BATCH], images.labels[:BATCH]
         right = (self.classify(model, pixels) == labels).nonzero().flatten().tolist()
-        return pixels[right[0] if right else 0]
+        chosen = right[0] if right else 0
+        return Example(pixels[chosen], (self.names[int(labels[chosen])],))
 
     def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
         """Correctly and wrongly classified examples, the confusion matrix, the similarity of positions."""
