@@ -12,17 +12,26 @@ from limelight.view.plots.records import draw_record
 
 def run_figures(run: Run) -> dict[str, Figure]:
     """The figures of a finished run, by file name."""
-    return {"curves": curves_figure(run), **task_figures(run), "attention": attention_figure(run)}
+    name, dataset = run.experiment.name, run.dataset
+    return {
+        "curves": curves_figure(run),
+        **run.task.figures(run.model, dataset, dataset.held_out, name),
+        "attention": attention_figure(run),
+    }
+
+
+def page_figures(run: Run, *, with_data: bool) -> list[Figure]:
+    """The figures of the page of a run; without its data, only the training curves."""
+    if not with_data:
+        return [curves_figure(run)]
+    name, dataset = run.experiment.name, run.dataset
+    drawn = run.task.page_figures(run.model, dataset, dataset.held_out, name)
+    return [curves_figure(run), *drawn.values()]
 
 
 def curves_figure(run: Run) -> Figure:
     """The training curves."""
     return draw_curves(run.journal, run.task.goal.metric, title=f"{run.experiment.name}: training curves")
-
-
-def task_figures(run: Run) -> dict[str, Figure]:
-    """The figures of the task, by file name: of the held-out examples."""
-    return run.task.figures(run.model, run.dataset, run.dataset.held_out, run.experiment.name)
 
 
 def attention_figure(run: Run, given: str | None = None) -> Figure:

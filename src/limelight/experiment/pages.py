@@ -5,7 +5,7 @@ from pathlib import Path
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.examples import examples
 from limelight.experiment.explain import explain_experiment
-from limelight.experiment.figures import attention_figure, curves_figure, task_figures
+from limelight.experiment.figures import attention_figure, page_figures
 from limelight.experiment.run import Run
 from limelight.tasks.task import LONGEST_RECORD
 from limelight.training.progress import show_metric
@@ -36,12 +36,11 @@ def draw_page(run: Run, given: str | None = None) -> str:
     """The report of a run as HTML; a given input comes before the held-out examples."""
     found = examples(run) if given is None else _available_examples(run)
     records = found if given is None else [*run.see(given).records, *found]
-    figures = [curves_figure(run), *(task_figures(run).values() if found else ())]
     explained = explain_experiment(run.path)
     return report_page(
         run.experiment.name,
         _facts(run),
-        figures,
+        page_figures(run, with_data=bool(found)),
         records,
         explained.words,
         [layer.row for layer in explained.layers],

@@ -179,6 +179,10 @@ class Task(ABC, Generic[D]):
         """Figures of a trained model besides its curves and attention maps, by file name."""
         return {}
 
+    def page_figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
+        """The same for a page, which should be ready within seconds: perhaps of fewer examples."""
+        return self.figures(model, dataset, split, name)
+
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
         """Metrics of whole answers, which are too slow to compute during training."""
         return Judgement({})

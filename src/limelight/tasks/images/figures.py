@@ -17,9 +17,9 @@ LONGEST_NAME = 16  # characters of a class
 
 
 def draw_figures(
-    model: ViT, images: Images, predicted: Tensor, names: Sequence[str], title: str
+    model: ViT, images: Images, predicted: Tensor, names: Sequence[str], title: str, note: str = ""
 ) -> dict[str, Figure]:
-    """The figures of images and their predicted classes (N), by file name."""
+    """The figures of images and their predicted classes (N), by file name; `note` is about the images."""
     right_N = predicted == images.labels
     shown = torch.cat([_choose_examples(images.labels, right_N == good) for good in (True, False)])
     pairs = zip(images.labels[shown].tolist(), predicted[shown].tolist(), strict=True)
@@ -34,9 +34,9 @@ def draw_figures(
             images.pixels[shown],
             captions,
             right_N[shown].tolist(),
-            title=f"{title}: correct and wrong predictions",
+            title=f"{title}: correct and wrong predictions{note}",
         ),
-        "confusion": draw_confusion(counts_LL, names, title=f"{title}: confusion matrix"),
+        "confusion": draw_confusion(counts_LL, names, title=f"{title}: confusion matrix{note}"),
         "positions": draw_position_similarity(
             positions.vectors(*positions.grid), *positions.grid, title=f"{title}: similarity of positions"
         ),

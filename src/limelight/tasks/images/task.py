@@ -16,7 +16,7 @@ from limelight.data.images.augment import AugmentConfig, augment, erase, mix, re
 from limelight.data.images.cifar10 import Cifar10
 from limelight.data.images.decode import read_image
 from limelight.data.images.digits import Digits
-from limelight.data.images.image_data import ImageData
+from limelight.data.images.image_data import ImageData, Images
 from limelight.data.images.image_folder import ImageFiles
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
@@ -39,6 +39,7 @@ from limelight.view.record import Picture, Record, attention_maps, most_likely, 
 
 MEASURED = 10_000  # images from which the mean and standard deviation of pixels are estimated
 BATCH = 500  # images that are classified at once
+PAGE_IMAGES = 1_000  # images that are classified for the figures of a page
 
 
 class ImagesConfig(TaskConfig):
@@ -207,9 +208,19 @@ class ClassifyImages(Task[ImageData]):
 
     def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
         """Correctly and wrongly classified examples, the confusion matrix, the similarity of positions."""
+        return self._figures(model, dataset.examples(split), name)
+
+    def page_figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
+        """The same of at most 1,000 images, evenly spaced because they may be sorted by class."""
         images = dataset.examples(split)
+        step = -(-len(images.labels) // PAGE_IMAGES)
+        some = Images(images.pixels[::step], images.labels[::step])
+        note = f" ({len(some.labels):,} of {len(images.labels):,} images)" if step > 1 else ""
+        return self._figures(model, some, name, note)
+
+    def _figures(self, model: nn.Module, images: Images, name: str, note: str = "") -> dict[str, Figure]:
         predicted_N = self.classify(model, images.pixels)
-        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name)
+        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name, note)
 
     def inputs_in(self, path: Path) -> list[str]:
         """An image file is one input."""
