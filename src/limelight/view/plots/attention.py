@@ -28,7 +28,7 @@ LARGEST_MAP, SMALLEST_MAP = 8.0, 1.9
 CELL, LARGEST_CELL = 0.27, 0.6
 READABLE = 0.14  # a cell whose label can be read
 BESIDE, BELOW = 0.3, 1.2  # space for the labels of a map
-LONGEST_LABEL = 18  # characters of a token
+LONGEST_LABEL = 22  # characters of a token
 MANY = 40  # evaluations whose markers would cover the line of a curve
 SPLIT_NAMES = {"train": "training", "validation": "validation"}
 
