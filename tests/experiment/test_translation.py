@@ -79,7 +79,8 @@ def test_the_page_explains_the_metrics_and_has_the_languages_of_the_data(run: Ru
     assert "not comparable with BLEU" in page
     assert set(run.report["metrics"]["test"]) - {"loss"} <= set(run.task.metric_descriptions)
     assert "source is &#x27;column 1&#x27;, target is &#x27;column 2&#x27;" in page
-    assert "English into" not in page
+    assert "English" not in page
+    assert "French" not in page
 
 
 def test_the_figure_has_the_reference_if_the_translation_differs(run: Run) -> None:

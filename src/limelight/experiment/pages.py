@@ -71,7 +71,7 @@ def _available_examples(run: Run) -> list[Record]:
 
 def _facts(run: Run) -> list[tuple[str, ...]]:
     """The results of a run: names, values and explanations. An unfinished run has no report."""
-    facts: list[tuple[str, ...]] = [("recipe", run.experiment.about)]
+    facts: list[tuple[str, ...]] = [("task", _about_task(run))]
     try:
         reached = run.report
     except FileNotFoundError:
@@ -89,3 +89,9 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
         ("training time", f"{reached['seconds']} s"),
         ("parameters", f"{reached['parameters']:,}"),
     ]
+
+
+def _about_task(run: Run) -> str:
+    """The description of the recipe; of a run on a user's data, without the default data after the colon."""
+    about = run.experiment.about
+    return about.partition(": ")[0] if getattr(run.experiment.task.data, "path", "") else about
