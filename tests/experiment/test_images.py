@@ -1,6 +1,7 @@
 """Digits: training, resuming, prediction and figures."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.figures import attention_figure
+from limelight.experiment.pages import draw_page
 from limelight.tasks.images.task import ClassifyImages
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
@@ -88,6 +90,24 @@ def test_the_figure_draws_the_attention_of_the_class_token(run: Run, seven: Path
             )
     assert not_none(drawn["attention rollout"][1].get_array()).shape == (4, 4)
     assert figure.get_suptitle().startswith(f"seven.png: predicted {run.predict([seven])[0].text} (")
+
+
+def test_the_report_shows_examples_and_the_confusion_matrix(run: Run, seven: Path) -> None:
+    titles = (
+        "training curves",
+        "correct and wrong predictions",
+        "confusion matrix",
+        "similarity of positions",
+    )
+    for page in (draw_page(run), draw_page(run, str(seven))):
+        found = re.findall(r'alt="digits: ([^"]+)"', page)
+        assert tuple(found) == titles
+        assert page.count('<source media="(prefers-color-scheme: dark)"') == len(titles)
+
+
+def test_the_title_of_the_figure_of_a_run_has_the_true_class(run: Run) -> None:
+    title = attention_figure(run).get_suptitle().replace("\n", " ")
+    assert re.fullmatch(r"digits: predicted (\d) \(.*%\); true class \1", title)
 
 
 def test_a_resumed_image_run_ends_with_the_same_bits(tmp_path: Path) -> None:

@@ -1,17 +1,19 @@
 """The page of a run in one file, opened in a real browser."""
 
+import io
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from browser import needs_browser, opened
 from command import command
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from support import must_fail, not_none
 
 import limelight
@@ -121,6 +123,47 @@ def test_a_notebook_shows_the_explorer_in_an_iframe(run: Run, tmp_path: Path) ->
         frame = page.frame_locator("iframe")
         frame.locator("canvas").first.wait_for()
         assert "1 2 3" in frame.locator("body").inner_text()
+
+
+@needs_browser
+def test_figures_are_light_on_a_light_page_and_dark_on_a_dark_page(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(draw_page(run))
+    shown = dict[str, Any]()
+    with opened() as page:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=cast(Any, scheme))
+            page.goto(path.as_uri())
+            page.wait_for_selector("canvas")
+            stream = io.BytesIO(page.locator(".figures img").first.screenshot())
+            shown[scheme] = np.asarray(Image.open(stream).convert("L"))
+    assert np.median(shown["light"]) > 200
+    assert np.median(shown["dark"]) < 60
+    assert shown["light"].min() < 60  # dark text
+    assert shown["dark"].max() > 200  # light text
+
+
+@needs_browser
+def test_a_row_of_heads_that_continues_outside_a_narrow_screen_fades_out(tmp_path: Path) -> None:
+    weights = torch.rand(5, 3, 3).softmax(-1)
+    one = AttentionMap(name="a", part="encoder", layer=0, heads=5, queries="source", keys="source")
+    record = Record(
+        given="", answer="", sides={"source": ("a", "b", "c")}, maps=(one,), weights=pack([weights])
+    )
+    path = tmp_path / "page.html"
+    path.write_text(explorer_page("heads", [record]))
+    with opened(width=400) as page:
+        page.goto(path.as_uri())
+        row = page.locator(".heads")
+        expect(row).to_have_class("heads more-after")
+        assert row.evaluate("row => getComputedStyle(row).maskImage").startswith("linear-gradient")
+        row.evaluate("row => { row.scrollLeft = 50; }")
+        expect(row).to_have_class("heads more-after more-before")
+        row.evaluate("row => { row.scrollLeft = row.scrollWidth; }")
+        expect(row).to_have_class("heads more-before")
+        page.set_viewport_size({"width": 1800, "height": 900})
+        expect(row).to_have_class("heads")
+        assert row.evaluate("row => getComputedStyle(row).maskImage") == "none"
 
 
 def test_the_command_see_writes_a_page_by_default(run: Run) -> None:

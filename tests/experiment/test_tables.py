@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from command import command
+from PIL import Image
 from support import must_fail
 
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.examples import examples
+from limelight.experiment.figures import attention_figure
 
 WORDS = {"good": ("good", "nice", "great"), "bad": ("bad", "awful", "poor")}
 ROWS = [
@@ -38,6 +40,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     assert made is not None
     assert made.evaluate()["accuracy"] == 1.0
     return limelight.open_run(made.path)
+
+
+def test_the_figure_of_a_run_has_a_text_that_fits_with_its_answer_and_label(run: Run) -> None:
+    example = run.task.figure_example(run.model, run.dataset, "test")
+    assert 5 <= len(str(example.given).split()) <= 16
+    title = " ".join(attention_figure(run).get_suptitle().split())
+    assert title.startswith(f"text: “{example.given}” → {example.truths[0]} (")
+    assert title.endswith("%), correct")
+    with Image.open(run.path / "attention.png") as picture:
+        assert picture.width <= 2400
 
 
 NEW = [("this is a great film", "good"), ("an awful, poor film", "bad"), ("nice", "good")]

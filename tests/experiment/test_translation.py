@@ -22,6 +22,8 @@ from limelight.data.text.vocabulary import Subwords
 from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.config import experiment
+from limelight.experiment.figures import attention_figure
+from limelight.experiment.pages import draw_page
 from limelight.training.interrupt import Interrupted
 from limelight.training.progress import Watcher
 
@@ -69,6 +71,23 @@ def test_a_translation_model_learns_and_reports_its_metrics(run: Run) -> None:
     assert run.report["signatures"]["bleu"].startswith("nrefs:1|case:mixed|")
     for picture in ("curves.png", "attention.png"):
         assert matplotlib.image.imread(run.path / picture).std() > 0.01
+
+
+def test_the_page_explains_the_metrics_and_has_the_languages_of_the_data(run: Run) -> None:
+    """The recipe does not name languages that may differ from those of the data."""
+    page = draw_page(run)
+    assert "not comparable with BLEU" in page
+    assert set(run.report["metrics"]["test"]) - {"loss"} <= set(run.task.metric_descriptions)
+    assert "source is &#x27;column 1&#x27;, target is &#x27;column 2&#x27;" in page
+    assert "English" not in page
+    assert "French" not in page
+
+
+def test_the_figure_has_the_reference_if_the_translation_differs(run: Run) -> None:
+    example = run.task.figure_example(run.model, run.dataset, "test")
+    assert example.truths == (translated(str(example.given)),)
+    title = attention_figure(run).get_suptitle()
+    assert title.endswith((", correct", "”"))
 
 
 def texts_of(run: Run) -> Sequence[tuple[str, str]]:

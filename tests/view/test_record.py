@@ -50,7 +50,7 @@ def test_six_layers_of_eight_heads_and_64_tokens_take_less_than_300_kilobytes() 
 
 def test_a_record_and_its_maps_survive_a_json_round_trip() -> None:
     weights = maps(1.0)[:1]
-    one = AttentionMap(name="a", part="decoder to encoder", layer=0, heads=2, queries="target", keys="source")
+    one = AttentionMap(name="a", part="cross-attention", layer=0, heads=2, queries="target", keys="source")
     sides = {"source": tuple("abcdefg"), "target": tuple("vwxyz")}
     record = Record(name="n", given="g", answer="a", sides=sides, maps=(one,), weights=pack(weights))
     again = Record.model_validate_json(record.model_dump_json())

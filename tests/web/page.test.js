@@ -32,7 +32,7 @@ test("saved data has the weights as numbers, in the order of the record", async 
 });
 
 test("file names have no special characters", () => {
-  assert.equal(fileName("multi30k decoder to encoder, layer 3"), "multi30k-decoder-to-encoder-layer-3");
+  assert.equal(fileName("multi30k cross-attention, layer 3"), "multi30k-cross-attention-layer-3");
   assert.equal(fileName("../../etc/<passwd>"), "etc-passwd");
   assert.equal(fileName("???"), "attention");
 });
@@ -70,7 +70,7 @@ async function hostOf(change) {
   const focused = oneHot(3, 3, (row) => row);
   const maps = [
     ["source", "source", 2],
-    ["target", "source", 1, "decoder to encoder"],
+    ["target", "source", 1, "cross-attention"],
     ["source", "source", 2],
   ];
   const sides = { source: ["a", "b", "c"], target: ["x", "y"] };
@@ -117,7 +117,7 @@ test("the options of a view are the names of the maps that fit", async () => {
   const host = await hostOf({});
   assert.deepEqual(
     host.mapOptions().map(({ text }) => text),
-    ["encoder, layer 0", "decoder to encoder, layer 1", "encoder, layer 2"],
+    ["encoder, layer 0", "cross-attention, layer 1", "encoder, layer 2"],
   );
   assert.deepEqual(
     host.mapOptions(({ heads }) => heads === 1).map(({ value }) => value),

@@ -23,9 +23,15 @@ def examples(run: Run) -> list[Record]:
     found = []
     for example, record in zip(chosen, records, strict=True):
         if not isinstance(record, WrongInput):
-            truth = example.matches(record.answer) or example.truths[0]
-            right = example.is_right(record.answer)
-            found.append(record.model_copy(update={"truth": truth, "right": right}))
+            found.append(with_truth(record, example))
     if records and not found:
         raise next(one for one in records if isinstance(one, WrongInput))
     return found
+
+
+def with_truth(record: Record, example: Example) -> Record:
+    """The record of an example with its correct answer, if that is known."""
+    if not example.truths:
+        return record
+    truth = example.matches(record.answer) or example.truths[0]
+    return record.model_copy(update={"truth": truth, "right": example.is_right(record.answer)})

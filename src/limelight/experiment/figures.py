@@ -4,6 +4,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from limelight.experiment.examples import with_truth
 from limelight.experiment.run import Run
 from limelight.view import draw_curves
 from limelight.view.plots.records import draw_record
@@ -13,19 +14,33 @@ def run_figures(run: Run) -> dict[str, Figure]:
     """The figures of a finished run, by file name."""
     name, dataset = run.experiment.name, run.dataset
     return {
-        "curves": draw_curves(run.journal, run.task.goal.metric, title=f"{name}: training curves"),
+        "curves": curves_figure(run),
         **run.task.figures(run.model, dataset, dataset.held_out, name),
         "attention": attention_figure(run),
     }
+
+
+def page_figures(run: Run, *, with_data: bool) -> list[Figure]:
+    """The figures of the page of a run; without its data, only the training curves."""
+    if not with_data:
+        return [curves_figure(run)]
+    name, dataset = run.experiment.name, run.dataset
+    drawn = run.task.page_figures(run.model, dataset, dataset.held_out, name)
+    return [curves_figure(run), *drawn.values()]
+
+
+def curves_figure(run: Run) -> Figure:
+    """The training curves."""
+    return draw_curves(run.journal, run.task.goal.metric, title=f"{run.experiment.name}: training curves")
 
 
 def attention_figure(run: Run, given: str | None = None) -> Figure:
     """The attention maps of an input: a line of text or an image file; by default, of a held-out example."""
     name = run.experiment.name
     if given is None:
-        record = run.see(run.task.figure_input(run.model, run.dataset, run.dataset.held_out)).records[0]
+        example = run.task.figure_example(run.model, run.dataset, run.dataset.held_out)
+        record = with_truth(run.see(example.given).records[0], example)
     else:
         record = run.see(given).records[0]
-    if record.image:  # the prediction follows in the title
-        return draw_record(record, title=name if given is None else Path(given).name)
-    return draw_record(record, title=f"{name}: attention weights")
+    is_file = record.image is not None and given is not None
+    return draw_record(record, title=Path(str(given)).name if is_file else name)

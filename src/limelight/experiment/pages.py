@@ -5,11 +5,11 @@ from pathlib import Path
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.examples import examples
 from limelight.experiment.explain import explain_experiment
-from limelight.experiment.figures import attention_figure
+from limelight.experiment.figures import attention_figure, page_figures
 from limelight.experiment.run import Run
 from limelight.tasks.task import LONGEST_RECORD
 from limelight.training.progress import show_metric
-from limelight.view import darken, draw_curves
+from limelight.view import darken
 from limelight.view.page import report_page
 from limelight.view.record import Record
 from limelight.view.server.app import About
@@ -34,14 +34,13 @@ def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False
 
 def draw_page(run: Run, given: str | None = None) -> str:
     """The report of a run as HTML; a given input comes before the held-out examples."""
-    records = examples(run) if given is None else [*run.see(given).records, *_available_examples(run)]
-    name, metric = run.experiment.name, run.task.goal.metric
-    curves = draw_curves(run.journal, metric, title=name)
+    found = examples(run) if given is None else _available_examples(run)
+    records = found if given is None else [*run.see(given).records, *found]
     explained = explain_experiment(run.path)
     return report_page(
-        name,
+        run.experiment.name,
         _facts(run),
-        [(f"loss and {metric} against epochs", curves)],
+        page_figures(run, with_data=bool(found)),
         records,
         explained.words,
         [layer.row for layer in explained.layers],
@@ -70,18 +69,29 @@ def _available_examples(run: Run) -> list[Record]:
         return []
 
 
-def _facts(run: Run) -> list[tuple[str, str]]:
-    """The results of a run; an unfinished run has no report."""
-    facts = [("task", run.experiment.about)]
+def _facts(run: Run) -> list[tuple[str, ...]]:
+    """The results of a run: names, values and explanations. An unfinished run has no report."""
+    facts: list[tuple[str, ...]] = [("task", _about_task(run))]
     try:
         reached = run.report
     except FileNotFoundError:
         return [*facts, ("steps", "not finished; resume with limelight train RUN --resume")]
+    facts += [("data", "\n".join(reached["data"]))] if reached["data"] else []
+    described = run.task.metric_descriptions
     for split, metrics in reached["metrics"].items():
-        facts += [(f"{split} {name}", show_metric(name, value)) for name, value in metrics.items()]
+        facts += [
+            (f"{split} {name}", show_metric(name, value), *([described[name]] if name in described else []))
+            for name, value in metrics.items()
+        ]
     return [
         *facts,
         ("steps", f"{reached['steps']:,}, best at {reached['best_step']:,}"),
         ("training time", f"{reached['seconds']} s"),
         ("parameters", f"{reached['parameters']:,}"),
     ]
+
+
+def _about_task(run: Run) -> str:
+    """The description of the recipe; of a run on a user's data, without the default data after the colon."""
+    about = run.experiment.about
+    return about.partition(": ")[0] if getattr(run.experiment.task.data, "path", "") else about

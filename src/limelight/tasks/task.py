@@ -88,7 +88,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Example:
-    """An input with all of its correct answers, and how an answer is compared with them.
+    """An input with all of its correct answers (none if unknown), and how an answer is compared with them.
 
     A prediction of a whole number is correct if it rounds to it. Other numbers are neither correct nor wrong,
     because there is no general tolerance.
@@ -135,6 +135,9 @@ class Task(ABC, Generic[D]):
 
     input_kind: ClassVar[Literal["text", "image"]] = "text"
     """What users enter: a line of text, or an image file."""
+
+    metric_descriptions: ClassVar[Mapping[str, str]] = {}
+    """What metrics mean, for reports: those whose names do not explain them."""
 
     options: ClassVar[type[Config]] = NoOptions
     """Options of `predict` and `evaluate_answers`."""
@@ -188,13 +191,17 @@ class Task(ABC, Generic[D]):
         """An input to try `predict` with; empty if inputs cannot be typed."""
         return ""
 
-    def figure_input(self, model: nn.Module, dataset: D, split: str) -> Input:
+    def figure_example(self, model: nn.Module, dataset: D, split: str) -> Example:
         """The example whose attention is drawn after training."""
-        return next(self.examples(dataset, split)).given
+        return next(self.examples(dataset, split))
 
     def figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
         """Figures of a trained model besides its curves and attention maps, by file name."""
         return {}
+
+    def page_figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
+        """The same for a page, which should be ready within seconds: perhaps of fewer examples."""
+        return self.figures(model, dataset, split, name)
 
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
         """Metrics of whole answers, which are too slow to compute during training."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from limelight.view.plots.masks_and_positions import darken
 from limelight.view.record import Record
 
 WEB_FOLDER = Path(__file__).parent / "web"
@@ -20,24 +21,20 @@ CONTENT_SECURITY_POLICY = (
 
 def report_page(
     title: str,
-    facts: Sequence[tuple[str, str]],
-    figures: Sequence[tuple[str, Figure]],
+    facts: Sequence[Sequence[str]],
+    figures: Sequence[Figure],
     records: Sequence[Record],
     description: str,
     layers: Sequence[Sequence[str]],
 ) -> str:
     """Return the report of a run as HTML: its results, the explorer with `records`, and its model.
 
-    `facts` are pairs of name and value, `figures` pairs of caption and figure; `description` is a text about
-    the model, and each row of `layers` describes one layer.
+    Each row of `facts` has a name, a value and perhaps an explanation; `description` is a text about the
+    model, and each row of `layers` describes one layer. The figures become dark if the page is.
     """
-    images = "".join(
-        f'<figure><img src="{_svg(figure)}" alt="{html.escape(caption)}">'
-        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-        for caption, figure in figures
-    )
+    images = "".join(map(_picture, figures))
     body = f"""<main class="report"><h1>{html.escape(title)}</h1>
-<section><h2>Results</h2>{_table("facts", facts)}{images}</section>
+<section><h2>Results</h2>{_table("facts", facts)}<div class="figures">{images}</div></section>
 <section><h2>Attention</h2><div id="explorer"></div></section>
 <section><h2>Model</h2><p>{html.escape(description)}</p>
 <details><summary>All layers: shapes, parameters and cost</summary>{_table("layers", layers)}</details>
@@ -59,10 +56,14 @@ def iframe(page: str, height: int = 640) -> str:
 
 
 def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
-    """The first cell of each row is its header."""
+    """The first cell of each row is its header; the last cell of a short row is as wide as the rest."""
+    most = max(map(len, rows), default=0)
     lines = []
     for first, *others in rows:
-        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in others)
+        spans = [1] * (len(others) - 1) + [most - len(others)]
+        cells = "".join(
+            f'<td colspan="{span}">{html.escape(cell)}</td>' for cell, span in zip(others, spans, strict=True)
+        )
         lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
     return f'<div class="wide"><table class="{name}">{"".join(lines)}</table></div>'
 
@@ -94,7 +95,17 @@ def _import_map() -> str:
     return ", ".join(entries)
 
 
+def _picture(figure: Figure) -> str:
+    """A light and a dark version; the browser shows the one that the style sheet uses."""
+    light, dark = _svg(figure), _svg(darken(figure))
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img src="{light}" alt="{html.escape(figure.get_suptitle())}"></picture>'
+    )
+
+
 def _svg(figure: Figure) -> str:
+    """The figure as an SVG image without a background."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="svg")
+    figure.savefig(stream, format="svg", transparent=True)
     return f"data:image/svg+xml;base64,{base64.b64encode(stream.getvalue()).decode()}"

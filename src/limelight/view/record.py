@@ -23,7 +23,7 @@ class AttentionMap(Config):
     """One attention module; the weights of all maps are concatenated in the record."""
 
     name: str = Field(description="the attention module in the model")
-    part: str = Field(description="where it is: encoder, decoder, decoder to encoder, pooling")
+    part: str = Field(description="where it is: encoder, decoder, cross-attention, pooling")
     layer: int = Field(description="its number within the part, from 0")
     heads: int = Field(description="its number of heads")
     queries: str = Field(description="the side of the record whose tokens are the queries")

@@ -14,6 +14,7 @@ from limelight.data.images.augment import AugmentConfig
 from limelight.data.images.digits import Digits
 from limelight.data.images.image_data import ImageData, Images, hold_out_images
 from limelight.errors import WrongInput
+from limelight.models.vit import ViTConfig
 from limelight.tasks.images.task import ClassifyImages, ImagesConfig
 
 NAMES = ("ant", "bee", "cat", "dog", "elk")
@@ -135,3 +136,23 @@ def test_the_splits_of_digits_contain_all_images_and_depend_on_the_seed() -> Non
     assert whole.shape == (1797, 1, 8, 8)
     assert (int(whole.min()), int(whole.max())) == (0, 255)
     assert data.digest == Digits().load(1).digest != Digits().load(2).digest
+
+
+def test_the_figures_of_a_page_are_of_evenly_spaced_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("limelight.tasks.images.task.PAGE_IMAGES", 7)
+    labels = torch.arange(len(NAMES)).repeat_interleave(4)
+    pixels = torch.randint(256, (len(labels), 3, 8, 8), dtype=torch.uint8)
+    data = ImageData({"train": Images(pixels, labels), "test": Images(pixels, labels)}, NAMES)
+    asked = ClassifyImages.of(data, AugmentConfig())
+    model = ViTConfig(width=8, heads=1, depth=1).build(asked.sizes).eval()
+    for draw, title, count in (
+        (asked.figures, "name: confusion matrix", 20),
+        (asked.page_figures, "name: confusion matrix (7 of 20 images)", 7),
+    ):
+        figure = draw(model, data, "test", "name")["confusion"]
+        assert " ".join(figure.get_suptitle().split()) == title
+        rows = (
+            torch.tensor([int(text.get_text()) for text in figure.axes[0].texts]).unflatten(0, (5, 5)).sum(1)
+        )
+        assert int(rows.sum()) == count
+        assert int(rows.min()) >= 1

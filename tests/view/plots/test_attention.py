@@ -9,7 +9,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from limelight.view import draw_attention
+from limelight.view import draw_attention, draw_curves
 
 
 def maps(figure: Figure) -> list[Any]:
@@ -32,8 +32,10 @@ def test_weights_of_exactly_zero_are_masked_and_small_weights_are_not() -> None:
 
 @pytest.mark.parametrize(("heads", "cells"), [(1, 1), (3, 3), (5, 6), (6, 6), (8, 8), (9, 9)])
 def test_few_cells_of_the_grid_stay_empty(heads: int, cells: int) -> None:
-    figure = draw_attention(torch.rand(heads, 2, 2))
-    assert len(figure.axes) == cells + 1  # and the colour bar
+    places = [axes.get_position() for axes in maps(draw_attention(torch.rand(heads, 2, 2)))]
+    rows, columns = {round(one.y0, 3) for one in places}, {round(one.x0, 3) for one in places}
+    assert len(places) == heads
+    assert len(rows) * len(columns) == cells
 
 
 def test_any_title_is_accepted_and_a_long_sequence_gives_a_figure_of_limited_size() -> None:
@@ -86,3 +88,43 @@ def test_invalid_arguments_raise_an_error_that_names_them(
 def test_another_number_of_names_raises_an_error() -> None:
     with pytest.raises(ValueError, match="the number of names is 1; allowed: 2, as many as heads"):
         draw_attention(torch.rand(2, 3, 5), names=["layer 0"])
+
+
+def journal(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "epoch": e,
+            "train": {"loss": 2 / e, "accuracy": 0.25},
+            "validation": {"loss": 3 / e, "accuracy": 0.5},
+        }
+        for e in range(1, count + 1)
+    ]
+
+
+def test_curves_start_at_epoch_zero_and_mark_each_of_a_few_evaluations() -> None:
+    loss, accuracy = draw_curves(journal(5), "accuracy").axes
+    train, validation = loss.lines
+    assert list(np.asarray(train.get_ydata())) == [2 / e for e in range(1, 6)]
+    assert list(np.asarray(validation.get_ydata())) == [3 / e for e in range(1, 6)]
+    assert (train.get_marker(), loss.get_xlim()[0]) == (".", 0)
+    assert accuracy.get_title() == "accuracy"
+    assert not draw_curves(journal(50), "accuracy").axes[0].lines[0].get_marker()
+
+
+def test_one_evaluation_is_drawn_as_bars_with_their_values() -> None:
+    figure = draw_curves(journal(1), "accuracy", title="one")
+    loss, accuracy = figure.axes
+    assert [patch.get_height() for patch in loss.containers[0]] == [2.0, 3.0]
+    assert [text.get_text() for text in loss.texts] == ["2", "3"]
+    assert [text.get_text() for text in accuracy.texts] == ["25.0%", "50.0%"]
+    assert [label.get_text() for label in accuracy.get_xticklabels()] == ["training", "validation"]
+    assert accuracy.get_xlabel() == "after epoch 1"
+    figure.savefig(BytesIO())
+
+
+def test_a_loss_that_is_not_finite_can_be_drawn() -> None:
+    (line,) = journal(1)
+    line["train"]["loss"] = float("inf")
+    figure = draw_curves([line], "accuracy")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["inf", "3"]
+    figure.savefig(BytesIO())

@@ -80,6 +80,16 @@ def test_position_similarity_is_the_cosine_of_the_vectors() -> None:
     np.testing.assert_allclose(maps[4], expected.numpy(), rtol=1e-5)
 
 
+def test_the_colours_of_position_similarity_cover_exactly_its_values() -> None:
+    """Also vectors that are all similar give a contrast."""
+    for vectors in (torch.randn(6, 5), 7 + torch.randn(6, 5)):
+        figure = draw_position_similarity(vectors, 2, 3)
+        images = [axes.images[0] for axes in figure.axes if axes.images][:6]
+        values = np.stack([not_none(image.get_array()) for image in images])
+        for image in images:
+            assert image.get_clim() == (values.min(), values.max())
+
+
 def test_maps_of_a_wrong_shape_raise_an_error() -> None:
     with pytest.raises(WrongInput, match=r"layers is of shape \(3, 2, 2\) with a rollout of \(2, 2\)"):
         draw_patch_attention(torch.zeros(1, 4, 4, dtype=torch.uint8), torch.rand(3, 2, 2), torch.rand(2, 2))

@@ -20,7 +20,8 @@ def test_a_mask_is_drawn_cell_by_cell() -> None:
     drawn = figure.axes[0].images[0].get_array()
     np.testing.assert_array_equal(drawn, np.tril(np.ones((5, 5))))
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == list("abcde")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["may attend", "may not attend"]
+    legend = not_none(figure.axes[0].get_legend())
+    assert [text.get_text() for text in legend.get_texts()] == ["may attend", "may not attend"]
     padding = not_none(draw_mask(padding_mask([3], 7)).axes[0].images[0].get_array())
     assert padding.tolist() == [[1, 1, 1, 0, 0, 0, 0]]
 

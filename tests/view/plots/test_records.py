@@ -51,3 +51,24 @@ def test_positions_hidden_by_a_causal_mask_are_blank() -> None:
     record = record_of(peaked(causal=True))
     check_blank(draw_record(record), above)
     must_fail(check_blank, draw_attention(record.layers()[0]), above)
+
+
+def title_of(**changes: Any) -> str:
+    record = record_of(peaked(causal=False)).model_copy(update=changes)
+    return " ".join(draw_record(record, title="text").get_suptitle().split())
+
+
+def test_the_title_has_the_input_the_answer_its_probability_and_the_truth() -> None:
+    known = {"given": "a b c d e", "answer": "yes", "probability": 0.875}
+    assert title_of(**known) == "text: “a b c d e” → yes (87.5%)"
+    assert title_of(**known, truth="yes", right=True) == "text: “a b c d e” → yes (87.5%), correct"
+    assert title_of(**known, truth="no", right=False) == "text: “a b c d e” → yes (87.5%), expected no"
+    assert title_of(**known | {"probability": 1e-5}).endswith("→ yes (< 0.1%)")
+    assert title_of(**known | {"probability": None}, truth="7").endswith("→ yes, expected 7")
+    assert len(title_of(**known | {"given": "x" * 999})) < 120
+
+
+def test_the_title_of_a_translation_has_the_reference() -> None:
+    known = {"given": "eins", "answer": "un", "truth": "une", "right": False}
+    sides = {"source": TOKENS, "target": TOKENS}
+    assert title_of(**known, sides=sides) == "text: “eins” → “un”; reference “une”"

@@ -18,7 +18,7 @@ from limelight.data.images.augment import AugmentConfig, augment, erase, mix, re
 from limelight.data.images.cifar10 import Cifar10
 from limelight.data.images.decode import read_image
 from limelight.data.images.digits import Digits
-from limelight.data.images.image_data import ImageData
+from limelight.data.images.image_data import ImageData, Images
 from limelight.data.images.image_folder import ImageFiles
 from limelight.data.splits import count_classes
 from limelight.errors import WrongInput, wrong
@@ -44,6 +44,7 @@ from limelight.view.record import Picture, Record, attention_maps, most_likely, 
 
 MEASURED = 10_000  # images from which the mean and standard deviation of pixels are estimated
 BATCH = 500  # images that are classified at once
+PAGE_IMAGES = 1_000  # images that are classified for the figures of a page
 
 
 class ImagesConfig(TaskConfig):
@@ -215,18 +216,29 @@ class ClassifyImages(Task[ImageData]):
         for pixels, label in zip(images.pixels, images.labels.tolist(), strict=True):
             yield Example(pixels, (self.names[label],))
 
-    def figure_input(self, model: nn.Module, dataset: ImageData, split: str) -> Tensor:
-        """-> (C, Y, X), an image that the model classifies correctly, if there is one among the first"""
+    def figure_example(self, model: nn.Module, dataset: ImageData, split: str) -> Example:
+        """An image that the model classifies correctly, if there is one among the first."""
         images = dataset.examples(split)
         pixels, labels = images.pixels[:BATCH], images.labels[:BATCH]
         right = (self.classify(model, pixels) == labels).nonzero().flatten().tolist()
-        return pixels[right[0] if right else 0]
+        chosen = right[0] if right else 0
+        return Example(pixels[chosen], (self.names[int(labels[chosen])],))
 
     def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
         """Correctly and wrongly classified examples, the confusion matrix, the similarity of positions."""
+        return self._figures(model, dataset.examples(split), name)
+
+    def page_figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
+        """The same of at most 1,000 images, evenly spaced because they may be sorted by class."""
         images = dataset.examples(split)
+        step = -(-len(images.labels) // PAGE_IMAGES)
+        some = Images(images.pixels[::step], images.labels[::step])
+        note = f" ({len(some.labels):,} of {len(images.labels):,} images)" if step > 1 else ""
+        return self._figures(model, some, name, note)
+
+    def _figures(self, model: nn.Module, images: Images, name: str, note: str = "") -> dict[str, Figure]:
         predicted_N = self.classify(model, images.pixels)
-        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name)
+        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name, note)
 
     def evaluate_answers(
         self, model: nn.Module, dataset: ImageData, split: str, options: Any = None

@@ -35,7 +35,7 @@ from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
 
 PREDICT_BATCH = 256
-LONGEST_FIGURE = 40  # items; more labels on an axis are not readable
+FIGURE_LENGTHS = (5, 16)  # items of the example in a figure: enough to see a pattern, and readable labels
 LONGEST_EXAMPLE = 64  # items; longer records are hard to read and make the page large
 
 
@@ -121,9 +121,12 @@ class SequenceTask(Task[SequenceData]):
         compared_as = self._compared_as(dataset, split)
         for number, length in enumerate(dataset.lengths(split).tolist()):
             if length <= LONGEST_EXAMPLE:
-                batch = dataset.batch(split, torch.tensor([number]))
-                given = dataset.text(split, number) or batch.inputs[0]
-                yield Example(given, (self.name(batch.targets[0]),), compared_as)
+                yield self._example(dataset, split, number, compared_as)
+
+    def _example(self, dataset: SequenceData, split: str, number: int, compared_as: Comparison) -> Example:
+        batch = dataset.batch(split, torch.tensor([number]))
+        given = dataset.text(split, number) or batch.inputs[0]
+        return Example(given, (self.name(batch.targets[0]),), compared_as)
 
     def _compared_as(self, dataset: SequenceData, split: str) -> Comparison:
         if self.answers.kind != "number":
@@ -131,11 +134,11 @@ class SequenceTask(Task[SequenceData]):
         numbers = cast(Tensor, dataset.examples(split).targets)
         return "whole numbers" if bool((numbers == numbers.round()).all()) else "numbers"
 
-    def figure_input(self, model: nn.Module, dataset: SequenceData, split: str) -> Input:
-        """The first example whose items fit on the axes of a figure."""
+    def figure_example(self, model: nn.Module, dataset: SequenceData, split: str) -> Example:
+        """The first example whose length suits a figure, or the one that is closest to it."""
         lengths = dataset.lengths(split)
-        first = int((lengths <= max(LONGEST_FIGURE, int(lengths.min()))).nonzero()[0])
-        return dataset.text(split, first) or dataset.batch(split, torch.tensor([first])).inputs[0]
+        first = int((lengths - lengths.clamp(*FIGURE_LENGTHS)).abs().argmin())
+        return self._example(dataset, split, first, self._compared_as(dataset, split))
 
     def inputs_in(self, path: Path) -> list[str]:
         """The inputs in a file: the text column of a table, or the lines of another file."""

@@ -11,6 +11,16 @@ from sacrebleu.metrics.chrf import CHRF
 from limelight.data.text.vocabulary import Words
 from limelight.tasks.task import Judgement, single_spaced
 
+METRIC_DESCRIPTIONS = {
+    "accuracy": "share of the next tokens that are predicted correctly, given the reference before them",
+    "bleu": "BLEU of sacreBLEU, 0 to 100",
+    "bleu_lowercase": "BLEU without the difference of upper and lower case",
+    "chrf": "chrF of sacreBLEU: character n-grams, 0 to 100",
+    "exact": "share of the translations that are equal to a reference",
+    "course_bleu": "score of each sentence as in the course Dive into Deep Learning, from words and pairs of "
+    "words, 0 to 1; not comparable with BLEU",
+}
+
 
 def judge_translations(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Judgement:
     """BLEU, chrF, exact matches and `course_bleu`; each hypothesis has one or more references.

@@ -66,7 +66,7 @@ def place_of(model: nn.Module) -> Callable[[Attention], tuple[str, str, str]]:
 
     def place(attention: Attention) -> tuple[str, str, str]:
         if attention.role == "cross":
-            return "decoder to encoder", "target", "source"
+            return "cross-attention", "target", "source"
         if attention.name in in_decoder:
             return "decoder", "target", "written"
         return "encoder", "source", "source"

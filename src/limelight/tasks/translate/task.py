@@ -38,7 +38,7 @@ from limelight.tasks.task import (
     unlike_tokens,
 )
 from limelight.tasks.translate.alignment import crossings, word_alignment
-from limelight.tasks.translate.metrics import judge_translations
+from limelight.tasks.translate.metrics import METRIC_DESCRIPTIONS, judge_translations
 from limelight.tasks.translate.records import capture_translation, record_translation
 from limelight.tasks.translate.search import Generator, Hypothesis, Search, Sources, decode
 from limelight.view.record import Record
@@ -96,6 +96,7 @@ class Translate(Task[PairData]):
     """Cross-entropy of each next token, given the source and the tokens before it."""
 
     options = TranslateOptions
+    metric_descriptions = METRIC_DESCRIPTIONS
 
     def __init__(self, state: TranslateState, split: float = 0.0) -> None:
         self._state, self._split = state, split
@@ -180,10 +181,12 @@ class Translate(Task[PairData]):
             if len(self.source.encode(source)) <= LONGEST_EXAMPLE:
                 yield Example(source, tuple(targets))
 
-    def figure_input(self, model: nn.Module, dataset: PairData, split: str) -> str:
+    def figure_example(self, model: nn.Module, dataset: PairData, split: str) -> Example:
         """A source whose translation has its words in another order."""
-        if dataset.example:
-            return dataset.example
+        source = dataset.example or self._reordered_source(model, dataset, split)
+        return Example(source, tuple(dataset.references(split).get(source, ())))
+
+    def _reordered_source(self, model: nn.Module, dataset: PairData, split: str) -> str:
         short = [source for source, _ in dataset.texts[split] if len(source.split()) <= LONGEST_FIGURE]
         lines = short[:TRIED] or [self.sample(dataset, split)]
         answers = self.predict(model, lines, self.read_options({"alignment": True}))

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.view.plots.attention import COLOUR_MAP, escape_dollars
+from limelight.view.plots.attention import COLOUR_MAP, READABLE, escape_dollars, label_axes
+from limelight.view.plots.layout import add_axes, arrange
 
 CORRECT_COLOUR, WRONG_COLOUR = "tab:blue", "tab:orange"  # distinguishable for colour-blind readers
 IMAGES_PER_ROW = 8
 MAX_MAPS_PER_SIDE = 16  # maps along one side of the grid of positions
+IMAGE, POSITION = 1.15, 0.62  # width of an image, and of a map of positions, in inches
 
 
 def rollout(layers: Sequence[Tensor]) -> Tensor:
@@ -47,10 +49,9 @@ def draw_patch_attention(image: Tensor, layers: Tensor, rollout_map: Tensor, *, 
         shapes = f"{tuple(layers.shape)} with a rollout of {tuple(rollout_map.shape)}"
         raise wrong("layers", f"of shape {shapes}", "(layers, H, y, x) with (y, x)")
     depth, heads = layers.shape[:2]
-    grid_columns = max(2, heads)
-    figure = Figure(figsize=(1.3 * grid_columns, 0.5 + 1.5 * (depth + 1)), layout="constrained")
-    grid = figure.subplots(depth + 1, grid_columns, squeeze=False)
-    for axes in grid.flatten():
+    figure = Figure()
+    grid = [[add_axes(figure) for _ in range(count)] for count in (2, *[heads] * depth)]
+    for axes in (axes for row in grid for axes in row):
         axes.set_axis_off()
     pixels = _pixels(image)
     _draw_image(grid[0][0], pixels, "image")
@@ -58,8 +59,7 @@ def draw_patch_attention(image: Tensor, layers: Tensor, rollout_map: Tensor, *, 
     for layer, maps_Hyx in enumerate(layers):
         for head, map_yx in enumerate(maps_Hyx):
             _draw_overlay(grid[layer + 1][head], pixels, map_yx, f"layer {layer}, head {head}")
-    if title:
-        figure.suptitle(escape_dollars(title), fontsize=11)
+    arrange(figure, grid, _image_size(pixels), title=escape_dollars(title))
     return figure
 
 
@@ -67,34 +67,29 @@ def draw_image_grid(
     images: Tensor, captions: Sequence[str], correct: Sequence[bool], *, title: str = ""
 ) -> Figure:
     """(B, C, Y, X) -> the images with captions; the colour of a frame shows if the prediction is correct"""
-    grid_columns = min(IMAGES_PER_ROW, len(images))
-    grid_rows = math.ceil(len(images) / grid_columns)
-    figure = Figure(figsize=(1.3 * grid_columns, 0.5 + 1.75 * grid_rows), layout="constrained")
-    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flatten()
-    for axes in grid[len(images) :]:
-        axes.set_axis_off()
-    for axes, image, caption, is_correct in zip(grid, images, captions, correct, strict=False):
+    figure = Figure()
+    drawn = [add_axes(figure) for _ in images]
+    for axes, image, caption, is_correct in zip(drawn, images, captions, correct, strict=True):
         _draw_image(axes, _pixels(image), caption)
         axes.set_xticks([])
         axes.set_yticks([])
         for spine in axes.spines.values():
             spine.set_color(CORRECT_COLOUR if is_correct else WRONG_COLOUR)
             spine.set_linewidth(2.5)
-    if title:
-        figure.suptitle(escape_dollars(title), fontsize=11)
+    grid = [drawn[start : start + IMAGES_PER_ROW] for start in range(0, len(drawn), IMAGES_PER_ROW)]
+    arrange(figure, grid, _image_size(_pixels(images[0])), title=escape_dollars(title))
     return figure
 
 
 def draw_confusion(counts: Tensor, names: Sequence[str], *, title: str = "") -> Figure:
     """(L, L) -> a confusion matrix: rows are true classes, columns predicted classes"""
     size = len(names)
-    inches = min(max(4.0, 0.5 * size + 2), 16.0)
-    figure = Figure(figsize=(inches, inches * 0.9), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure()
+    axes, bar = add_axes(figure), add_axes(figure)
     shares_LL = counts.float() / counts.sum(1, keepdim=True).clamp(min=1)
     picture = axes.imshow(shares_LL.numpy(), cmap=COLOUR_MAP, vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(size), [escape_dollars(name) for name in names], rotation=90, fontsize=8)
-    axes.set_yticks(range(size), [escape_dollars(name) for name in names], fontsize=8)
+    side = min(max(3.0, 0.4 * size), 13.0)
+    label_axes(axes, names, names, math.ceil(READABLE * size / side))
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
     if size <= 20:
@@ -102,28 +97,30 @@ def draw_confusion(counts: Tensor, names: Sequence[str], *, title: str = "") -> 
             for column, count in enumerate(line):
                 colour = "black" if shares_LL[row, column] > 0.6 else "white"
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
-    figure.colorbar(picture, ax=axes, label="share of the images of the true class")
-    axes.set_title(title, fontsize=11)
+    figure.colorbar(picture, cax=bar, label="share of the images of the true class")
+    arrange(figure, [[axes]], (side, side), bar=bar, title=escape_dollars(title))
     return figure
 
 
 def draw_position_similarity(vectors: Tensor, rows: int, columns: int, *, title: str = "") -> Figure:
     """(P, D) -> one small map per position: the cosine similarity of its vector to those of all positions
 
-    For a fine grid, only every second position (or fewer) has a map.
+    The maps are arranged like the positions. For a fine grid, only every second position, or fewer, has one.
     """
     unit_PD = torch.nn.functional.normalize(vectors.detach().float().cpu(), dim=1)
     similarity_yxyx = (unit_PD @ unit_PD.T).unflatten(1, (rows, columns)).unflatten(0, (rows, columns))
     step = -(-max(rows, columns) // MAX_MAPS_PER_SIDE)
     maps_yxyx = similarity_yxyx[::step, ::step]
-    grid_rows, grid_columns = maps_yxyx.shape[:2]
-    figure = Figure(figsize=(1.2 + 0.75 * grid_columns, 0.8 + 0.75 * grid_rows), layout="constrained")
-    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flatten()
-    for axes, map_yx in zip(grid, maps_yxyx.flatten(0, 1).numpy(), strict=True):
-        picture = axes.imshow(map_yx, cmap=COLOUR_MAP, vmin=-1.0, vmax=1.0)
-        axes.set_axis_off()
-    figure.colorbar(picture, ax=list(grid), label="cosine similarity")
-    figure.suptitle(escape_dollars(title), fontsize=11)
+    lowest, highest = float(maps_yxyx.min()), float(maps_yxyx.max())  # vectors may be similar everywhere
+    figure = Figure()
+    grid = [[add_axes(figure) for _ in row] for row in maps_yxyx]
+    for line, maps_xyx in zip(grid, maps_yxyx.numpy(), strict=True):
+        for axes, map_yx in zip(line, maps_xyx, strict=True):
+            picture = axes.imshow(map_yx, cmap=COLOUR_MAP, vmin=lowest, vmax=highest)
+            axes.set_axis_off()
+    bar = add_axes(figure)
+    figure.colorbar(picture, cax=bar, label="cosine similarity")
+    arrange(figure, grid, (POSITION, POSITION * rows / columns), bar=bar, title=escape_dollars(title))
     return figure
 
 
@@ -137,6 +134,12 @@ def _draw_overlay(axes: Axes, pixels: NDArray[np.uint8], map_yx: Tensor, caption
 def _draw_image(axes: Axes, pixels: NDArray[np.uint8], caption: str) -> None:
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255)
     axes.set_title(escape_dollars(caption), fontsize=7)
+
+
+def _image_size(pixels: NDArray[np.uint8]) -> tuple[float, float]:
+    """The width and height of an image in inches: its longer side is always the same."""
+    rows, columns = pixels.shape[:2]
+    return IMAGE * columns / max(rows, columns), IMAGE * rows / max(rows, columns)
 
 
 def _pixels(image: Tensor) -> NDArray[np.uint8]:

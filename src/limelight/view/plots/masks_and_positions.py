@@ -1,15 +1,24 @@
 """Figures of masks and position vectors; dark versions of all figures."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.view.plots.attention import MASKED_COLOUR, escape_dollars, label_axes
+from limelight.view.plots.attention import (
+    CELL,
+    LARGEST_MAP,
+    MASKED_COLOUR,
+    READABLE,
+    escape_dollars,
+    label_axes,
+)
+from limelight.view.plots.layout import add_axes, arrange
 
 ALLOWED_COLOUR = "#2a6f97"
 SIGNED_COLOUR_MAP = "PuOr"  # orange, white at zero, purple: distinguishable for colour-blind readers
@@ -32,20 +41,23 @@ def draw_mask(
         found = f"of shape {tuple(mask.shape)}, {mask.dtype}"
         raise wrong("mask", found, "(T, S) of booleans, True where a query may attend, not empty")
     rows, columns = allowed_TS.shape
-    figure = Figure(figsize=(2.4 + 0.3 * min(columns, 40), 1.2 + 0.3 * min(rows, 40)), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure()
+    axes = add_axes(figure)
     colours = ListedColormap([MASKED_COLOUR, ALLOWED_COLOUR])
     axes.imshow(allowed_TS.cpu().bool().numpy(), cmap=colours, vmin=0, vmax=1)
-    label_axes(axes, queries, keys if keys is not None or rows != columns else queries)
+    cell = min(CELL, LARGEST_MAP / max(rows, columns))
+    keys = keys if keys is not None or rows != columns else queries
+    label_axes(axes, queries, keys, math.ceil(READABLE / cell))
     axes.set_ylabel("query")
     axes.set_xlabel("key")
     patches = [
         Patch(color=ALLOWED_COLOUR, label="may attend"),
         Patch(color=MASKED_COLOUR, label="may not attend"),
     ]
-    figure.legend(handles=patches, loc="outside right upper", frameon=False)
-    if title:
-        figure.suptitle(escape_dollars(title), fontsize=12)
+    axes.legend(
+        handles=patches, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, frameon=False
+    )
+    arrange(figure, [[axes]], (columns * cell, rows * cell), title=escape_dollars(title))
     return figure
 
 
@@ -84,7 +96,11 @@ def darken(figure: Figure) -> Figure:
         for part in (axes.title, axes.xaxis.label, axes.yaxis.label):
             part.set_color(LIGHT_TEXT)
         for spine in axes.spines.values():
-            spine.set_edgecolor(LIGHT_TEXT)
+            if spine.get_edgecolor() == to_rgba("black"):  # the frame of an image has a meaning
+                spine.set_edgecolor(LIGHT_TEXT)
+        for text in axes.texts:
+            if not axes.images:  # numbers in the cells of an image have a colour that suits the cell
+                text.set_color(LIGHT_TEXT)
     for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
         if legend is not None:
             legend.get_frame().set_facecolor(DARK_BACKGROUND)

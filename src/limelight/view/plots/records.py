@@ -4,20 +4,23 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from limelight.view.plots.attention import draw_attention
+from limelight.view.plots.attention import draw_attention, shorten
 from limelight.view.plots.images import draw_patch_attention, rollout
 from limelight.view.record import Picture, Record
 
 MOST_MAPS = 24  # in a figure
+LONGEST_TEXT = 80  # characters of an input or an answer in a title
+LONGEST_NAME = 30  # characters of a class in a title
 TINY = 1e-9  # a weight that is drawn in the colour of zero, but not left blank
 # The first of these parts that a record has is drawn.
-PARTS = ("decoder to encoder", "encoder", "decoder", "pooling")
+PARTS = ("cross-attention", "encoder", "decoder", "pooling")
 
 
 def draw_record(record: Record, *, title: str = "") -> Figure:
     """The attention maps of a record: over the patches of an image, or between the tokens of one part.
 
     A translation shows its cross-attention, all other text its self-attention; of many maps, the last ones.
+    The input, the prediction and the correct answer follow the title.
     """
     if record.image is not None:
         return _draw_image(record, record.image, title)
@@ -28,7 +31,24 @@ def draw_record(record: Record, *, title: str = "") -> Figure:
     queries, keys = (record.sides[side] for side in (chosen[0][0].queries, chosen[0][0].keys))
     weights = torch.cat([layer for _, layer in chosen])
     weights = _without_rounded_zeros(weights, may_be_causal=part in ("encoder", "decoder"))
+    title = f"{title}: {_describe(record)}" if title else _describe(record)
     return draw_attention(weights[-MOST_MAPS:], queries, keys, title=title, names=names[-MOST_MAPS:])
+
+
+def _describe(record: Record) -> str:
+    """The input, the prediction with its probability, and the correct answer where it is known."""
+    answer = shorten(record.answer, LONGEST_TEXT)
+    is_translation = "target" in record.sides
+    text = f"“{shorten(record.given, LONGEST_TEXT)}” → {f'“{answer}”' if is_translation else answer}"
+    if record.probability is not None:
+        text += f" ({_percent(record.probability)})"
+    if record.truth is None:
+        return text
+    if record.right:
+        return f"{text}, correct"
+    truth = shorten(record.truth, LONGEST_TEXT)
+    # A translation that differs from the reference may still be correct.
+    return f"{text}; reference “{truth}”" if is_translation else f"{text}, expected {truth}"
 
 
 def _without_rounded_zeros(weights: Tensor, *, may_be_causal: bool) -> Tensor:
@@ -52,10 +72,21 @@ def _draw_image(record: Record, image: Picture, title: str) -> Figure:
         read = weights[..., 0, image.first :] if image.first else weights.mean(-2)
         return read.unflatten(-1, (image.rows, image.columns))
 
-    predictions = ", ".join(f"{one.text} ({one.probability:.1%})" for one in record.candidates[:3])
+    predictions = ", ".join(
+        f"{shorten(one.text, LONGEST_NAME)} ({_percent(one.probability)})" for one in record.candidates[:3]
+    )
+    if record.truth is not None:
+        predictions += f"; true class {shorten(record.truth, LONGEST_NAME)}"
     return draw_patch_attention(
         image.pixels,
         of_patches(layers_lHTT),
         of_patches(rollout(list(layers_lHTT))),
         title=f"{title}: predicted {predictions}" if title else f"predicted {predictions}",
     )
+
+
+def _percent(probability: float) -> str:
+    """Only 0 and 1 are 0.0% and 100.0%."""
+    if 0 < probability < 0.001:
+        return "< 0.1%"
+    return "> 99.9%" if 0.999 < probability < 1 else f"{probability:.1%}"

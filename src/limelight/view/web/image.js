@@ -6,6 +6,7 @@ import { labelledSelect, make, newId } from "./dom.js";
 import { nameOf } from "./large_map.js";
 import { drawPatches, drawPatchFrame } from "./patch_overlay.js";
 import { attendsToPatches, movePatch, patchAt, patchWeights } from "./patches.js";
+import { addScrollCue } from "./scroll_cue.js";
 
 const THUMBNAIL = 72; // pixels
 const MAX_SIZE = 520;
@@ -102,7 +103,7 @@ class ImageView {
   }
 
   layer(weights, map) {
-    const line = make("div", { class: "heads" });
+    const line = addScrollCue(make("div", { class: "heads" }));
     if (weights.heads > 1) line.append(this.thumbnail(weights, map, ALL));
     for (let head = 0; head < weights.heads; head += 1) line.append(this.thumbnail(weights, map, head));
     const { part, layer } = weights.map;

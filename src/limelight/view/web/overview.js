@@ -5,6 +5,7 @@ import { cellGrid, legend, paint } from "./canvas.js";
 import { ALL } from "./decode.js";
 import { labelledSelect, make } from "./dom.js";
 import { LargeMap, nameOf } from "./large_map.js";
+import { addScrollCue } from "./scroll_cue.js";
 
 const THUMBNAIL = 128; // maximum size of a small map in pixels
 
@@ -103,7 +104,7 @@ function headsOf(weights, map, badges) {
 function section(host, { part, isSorted, rows }, select) {
   const node = make("section", { class: "part" }, make("h3", {}, part));
   for (const row of rows) {
-    const line = make("div", { class: isSorted ? "heads wrapped" : "heads" });
+    const line = addScrollCue(make("div", { class: isSorted ? "heads wrapped" : "heads" }));
     line.append(...row.map((one) => smallMap(host, one, isSorted, select)));
     const label = isSorted ? [] : [make("span", { class: "layer" }, `layer ${row[0].weights.map.layer}`)];
     node.append(make("div", { class: "layer-row" }, ...label, line));
