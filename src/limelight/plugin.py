@@ -11,9 +11,10 @@ from limelight.models.config import ModelConfig
 from limelight.models.labeller import LabellerConfig
 from limelight.models.sizes import Sizes
 from limelight.randomness import generator
+from limelight.tasks.metrics import Judgement
 from limelight.tasks.registry import register
 from limelight.tasks.sequence.shared import SequenceTask, SequenceTaskConfig
-from limelight.tasks.task import Answer, Example, Goal, Input, Judgement, Scores, Task, TaskConfig
+from limelight.tasks.task import Answer, Example, Goal, Input, Scores, Task, TaskConfig
 from limelight.view.capture import capture
 from limelight.view.record import Record
 

@@ -3,7 +3,7 @@
 import json
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,8 +16,7 @@ from limelight.experiment import Run
 from limelight.experiment.explain import Explanation
 from limelight.invocation import program
 from limelight.settings import REQUIRED, Section, path_of
-from limelight.tasks.metrics import MEANINGS
-from limelight.tasks.task import Judgement
+from limelight.tasks.metrics import Judgement
 from limelight.training.progress import show_metric
 
 
@@ -42,7 +41,7 @@ def show_report(run: Run) -> None:
         console.print(f"{before}{program()} {command}", highlight=False, markup=False)
 
 
-def show_metrics(split: str, judged: Judgement, *, as_json: bool) -> None:
+def show_metrics(split: str, judged: Judgement, described: Mapping[str, str], *, as_json: bool) -> None:
     """Print one line per metric with its meaning, and a table of the classes; or one JSON document."""
     if as_json:
         parts = {
@@ -56,7 +55,7 @@ def show_metrics(split: str, judged: Judgement, *, as_json: bool) -> None:
     width = max(map(len, shown), default=0), max(map(len, shown.values()), default=0)
     for name, value in shown.items():
         signature = f" ({judged.signatures[name]})" if name in judged.signatures else ""
-        meaning = MEANINGS.get(name, "") + signature
+        meaning = described.get(name, "") + signature
         print(f"{split} {name:{width[0]}} {value:>{width[1]}}  {meaning}".rstrip())
     if judged.classes:
         print()

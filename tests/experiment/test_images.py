@@ -15,7 +15,7 @@ from tiny import StopAt
 import limelight
 from limelight.errors import WrongInput
 from limelight.experiment import Run
-from limelight.experiment.figures import attention_figure
+from limelight.experiment.figures import attention_figure, page_figures
 from limelight.experiment.pages import draw_page
 from limelight.tasks.images.task import ClassifyImages
 from limelight.training.interrupt import Interrupted
@@ -95,14 +95,21 @@ def test_the_figure_draws_the_attention_of_the_class_token(run: Run, seven: Path
 def test_the_report_shows_examples_and_the_confusion_matrix(run: Run, seven: Path) -> None:
     titles = (
         "training curves",
-        "correct and wrong predictions",
         "confusion matrix",
+        "correct and wrong predictions",
         "similarity of positions",
     )
     for page in (draw_page(run), draw_page(run, str(seven))):
         found = re.findall(r'alt="digits: ([^"]+)"', page)
         assert tuple(found) == titles
         assert page.count('<source media="(prefers-color-scheme: dark)"') == len(titles)
+
+
+def test_the_confusion_matrix_counts_the_whole_test_split(run: Run) -> None:
+    figure = page_figures(run, with_data=False)["confusion"]
+    counts = [int(text.get_text()) for text in figure.axes[0].texts]
+    assert counts == [count for row in run.judge("test").confusion for count in row]
+    assert sum(counts) == len(run.dataset.examples("test"))
 
 
 def test_the_title_of_the_figure_of_a_run_has_the_true_class(run: Run) -> None:

@@ -177,6 +177,10 @@ def test_the_command_see_writes_a_page_by_default(run: Run) -> None:
 
 
 def test_records_can_be_written_as_json_and_as_light_or_dark_figures(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("1 2 3\n\n4 5 6\n")
+    write_records(run, str(tmp_path / "lines.txt"), tmp_path / "records.json")
+    given = [one["given"] for one in json.loads((tmp_path / "records.json").read_text())]
+    assert given == ["1 2 3", "4 5 6"]
     write_records(run, "1 2 3", tmp_path / "records.json")
     (record,) = json.loads((tmp_path / "records.json").read_text())
     assert Record.model_validate_json(json.dumps(record)) == run.see("1 2 3").records[0]

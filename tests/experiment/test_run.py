@@ -315,3 +315,19 @@ def test_sequence_recipes_are_trained_evaluated_and_predicted(name: str, tmp_pat
         assert answer.text in task.answers.names
     if answer.probability is not None:
         assert 0 < answer.probability <= 1
+
+
+def test_a_single_line_is_one_input_and_other_types_are_refused(tmp_path: Path) -> None:
+    made = limelight.train("reverse", {"task.data.limit": 50, "train.epochs": 1}, out=tmp_path / "run")
+    assert made.predict("1 2 3") == made.predict(["1 2 3"])
+    for wrong in ([3], [None], [["1 2 3"]]):
+        with pytest.raises(WrongInput, match=r"^input 1 is .*; allowed: a line of text"):
+            made.predict(wrong)  # type: ignore[arg-type]
+
+
+def test_an_error_in_a_toml_file_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        limelight.experiment.experiment("reverse").to_toml().replace("heads", "heds")
+    )
+    with pytest.raises(WrongInput, match=r"mine\.toml: key 'model\.heds' is unknown"):
+        limelight.train(tmp_path / "mine.toml")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn import metrics
 
-from limelight.tasks.metrics import MEANINGS, judge_classes, judge_numbers
+from limelight.tasks.metrics import DESCRIPTIONS, judge_classes, judge_numbers
 
 NAMES = ("ant", "bee", "cat", "dog")
 
@@ -35,7 +35,7 @@ def test_metrics_of_numbers_are_those_of_scikit_learn() -> None:
         "rmse": pytest.approx(metrics.root_mean_squared_error(truth, predicted), rel=1e-6),
         "r2": pytest.approx(metrics.r2_score(truth, predicted), rel=1e-6),
     }
-    assert set(judged) <= set(MEANINGS)
+    assert set(judged) <= set(DESCRIPTIONS)
 
 
 def test_equal_numbers_have_a_defined_r2() -> None:

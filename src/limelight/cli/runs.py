@@ -125,7 +125,7 @@ def evaluate(
     split = split or dataset.held_out
     with display.phase("evaluating"):
         judged = opened.judge(split, dataset=dataset, **options)
-    show_metrics(split, judged, as_json=as_json)
+    show_metrics(split, judged, opened.task.metric_descriptions, as_json=as_json)
 
 
 def predict(
@@ -248,7 +248,8 @@ def see(
     Parameters
     ----------
     given
-        Input: a line of text, or an image file. By default, examples of the test or validation split.
+        Input: a line of text, a text file (its first eight inputs), or an image file. By default, examples of
+        the test or validation split.
     out
         File to write. By default report.html in the run folder. The suffix selects the format: .html is an
         interactive page that works offline; .png, .svg and .pdf are figures of one input, with at most 24

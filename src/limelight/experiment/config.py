@@ -79,7 +79,7 @@ def experiment(
         _point_to(values, Path(data))
     for key, value in (settings or {}).items():
         _set(values, key, value)
-    made = read(experiment_type(), values)
+    made = _read_values(values, "" if settings or data else str(source))
     for key, value in flatten(made.model_dump()).items():
         if isinstance(value, str) and not _is_text(value):
             raise wrong(key, ascii(value), "text in UTF-8; rename the file")
@@ -87,6 +87,16 @@ def experiment(
         allowed = " or ".join(repr(model.model_fields["kind"].default) for model in made.task.models)
         raise wrong("model.kind", repr(made.model.kind), f"{allowed} for the task {made.task.kind!r}")
     return made
+
+
+def _read_values(values: dict[str, Any], source: str) -> Experiment:
+    """Validate the values; an error names the file that they are from."""
+    try:
+        return read(experiment_type(), values)
+    except WrongInput as error:
+        if not source.endswith(".toml"):
+            raise
+        raise WrongInput(f"{source}: {error}") from None
 
 
 def _is_text(value: str) -> bool:

@@ -2,31 +2,40 @@
 
 from pathlib import Path
 
+import torch
 from matplotlib.figure import Figure
 
 from limelight.experiment.examples import with_truth
 from limelight.experiment.run import Run
 from limelight.view import draw_curves
+from limelight.view.plots.images import draw_confusion
 from limelight.view.plots.records import draw_record
 
 
 def run_figures(run: Run) -> dict[str, Figure]:
     """The figures of a finished run, by file name."""
-    name, dataset = run.experiment.name, run.dataset
-    return {
-        "curves": curves_figure(run),
-        **run.task.figures(run.model, dataset, dataset.held_out, name),
-        "attention": attention_figure(run),
-    }
+    return {**page_figures(run, with_data=True), "attention": attention_figure(run)}
 
 
-def page_figures(run: Run, *, with_data: bool) -> list[Figure]:
-    """The figures of the page of a run; without its data, only the training curves."""
+def page_figures(run: Run, *, with_data: bool) -> dict[str, Figure]:
+    """The figures of the page of a run; without its data, only the curves and the confusion matrix."""
+    found = {"curves": curves_figure(run), **confusion_figure(run)}
     if not with_data:
-        return [curves_figure(run)]
-    name, dataset = run.experiment.name, run.dataset
-    drawn = run.task.page_figures(run.model, dataset, dataset.held_out, name)
-    return [curves_figure(run), *drawn.values()]
+        return found
+    return found | run.task.figures(run.model, run.dataset, run.dataset.held_out, run.experiment.name)
+
+
+def confusion_figure(run: Run) -> dict[str, Figure]:
+    """The confusion matrix in the report, if the run is finished and predicts classes."""
+    try:
+        report = run.report
+    except FileNotFoundError:
+        return {}
+    if not report["confusion"]:
+        return {}
+    title = f"{run.experiment.name}: confusion matrix"
+    counts_LL = torch.tensor(report["confusion"])
+    return {"confusion": draw_confusion(counts_LL, list(report["classes"]), title=title)}
 
 
 def curves_figure(run: Run) -> Figure:

@@ -1,5 +1,6 @@
 """Pages of a run: its results, its attention records and its model."""
 
+import os
 from pathlib import Path
 
 from limelight.errors import WrongInput, wrong
@@ -14,16 +15,17 @@ from limelight.view.page import report_page
 from limelight.view.record import Record
 from limelight.view.server.app import About
 
+MOST_INPUTS = 8  # of a file
 PICTURES = (".png", ".svg", ".pdf")
 
 
 def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
     """Write the attention of an input, or of held-out examples, in the format of the file name."""
     if path.suffix in PICTURES:
-        figure = attention_figure(run, given)
+        figure = attention_figure(run, None if given is None else _inputs(run, given)[0])
         (darken(figure) if dark else figure).savefig(path, dpi=150)
     elif path.suffix == ".json":
-        records = examples(run) if given is None else run.see(given).records
+        records = examples(run) if given is None else run.see(*_inputs(run, given)).records
         path.write_text(f"[{','.join(record.model_dump_json() for record in records)}]\n", encoding="utf-8")
     elif path.suffix == ".html":
         path.write_text(draw_page(run, given), encoding="utf-8")
@@ -32,15 +34,22 @@ def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False
         raise wrong("--out", repr(str(path)), allowed)
 
 
+def _inputs(run: Run, given: str) -> list[str]:
+    """The input; for a text file, the first inputs in it."""
+    if run.task.input_kind == "image" or not os.path.isfile(given):
+        return [given]
+    return [line for line in run.task.inputs_in(Path(given)) if line.strip()][:MOST_INPUTS]
+
+
 def draw_page(run: Run, given: str | None = None) -> str:
     """The report of a run as HTML; a given input comes before the held-out examples."""
     found = examples(run) if given is None else _available_examples(run)
-    records = found if given is None else [*run.see(given).records, *found]
+    records = found if given is None else [*run.see(*_inputs(run, given)).records, *found]
     explained = explain_experiment(run.path)
     return report_page(
         run.experiment.name,
         _facts(run),
-        page_figures(run, with_data=bool(found)),
+        list(page_figures(run, with_data=bool(found)).values()),
         records,
         explained.words,
         [layer.row for layer in explained.layers],

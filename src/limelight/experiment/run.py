@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from limelight.config import Config, differences, flatten, read_json
 from limelight.data.dataset import Dataset
-from limelight.errors import WrongInput
+from limelight.errors import WrongInput, wrong
 from limelight.experiment.build import build_model
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of, with_settings
 from limelight.experiment.devices import choose
 from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
-from limelight.tasks.task import Answer, Input, Judgement, Task
+from limelight.tasks.metrics import Judgement
+from limelight.tasks.task import Answer, Input, Task
 from limelight.training.checkpoint import not_used
 from limelight.training.distributed import World
 from limelight.training.evaluate import evaluate
@@ -89,6 +90,16 @@ def _unusable(path: Path, saved: Saved, error: Exception) -> WrongInput:
     return WrongInput(f"{path / 'checkpoints'}, step {saved.progress.step}: {reason}")
 
 
+def _several(inputs: Sequence[Input] | Input) -> Sequence[Input]:
+    """The inputs as a sequence; other types than those of inputs are refused."""
+    found = [inputs] if isinstance(inputs, str | Path | bytes) else list(inputs)
+    for number, one in enumerate(found, 1):
+        if not isinstance(one, str | Path | bytes | Tensor):
+            allowed = "a line of text, the path or the bytes of an image, or a tensor"
+            raise wrong(f"input {number}", f"{one!r:.40} ({type(one).__name__})", allowed)
+    return found
+
+
 class Run:
     """The best weights of a run folder, and what is needed to use them. They are loaded on first use."""
 
@@ -133,14 +144,17 @@ class Run:
             raise WrongInput(f"the data of {self.path} has changed since the run was trained")
         return dataset
 
-    def predict(self, inputs: Sequence[Input], *, first: int = 1, **options: Any) -> list[Answer]:
+    def predict(self, inputs: Sequence[Input] | Input, *, first: int = 1, **options: Any) -> list[Answer]:
         """One answer per input, in order; inputs are lines of text, paths of image files, or tensors.
+
+        A single line or path is one input.
 
             run.predict(["She is tired."], beam=5, alignment=True)
 
         Options are those of the task; translation has beam, n_best, length_penalty, temperature, top_k,
         top_p, seed and alignment. Errors count the inputs from `first` on.
         """
+        inputs = _several(inputs)
         if not inputs:
             return []
         read = self.task.read_options(options)

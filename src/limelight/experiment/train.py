@@ -24,7 +24,7 @@ from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
 from limelight.progress import track
 from limelight.randomness import derive
-from limelight.tasks.task import Judgement
+from limelight.tasks.metrics import Judgement
 from limelight.training import files
 from limelight.training.distributed import World, first_process, joined
 from limelight.training.folder import Progress, RunFolder

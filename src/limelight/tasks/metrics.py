@@ -1,26 +1,44 @@
 """Metrics of classes and of numbers, and what each metric means."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from limelight.tasks.task import ClassMetrics, Judgement
-
-MEANINGS = {
+DESCRIPTIONS = {
     "loss": "the training objective, without label smoothing",
     "accuracy": "share of correct predictions",
     "macro_f1": "mean over the classes of F1, the harmonic mean of precision and recall",
     "mae": "mean absolute error, in the unit of the labels",
     "rmse": "root of the mean squared error, in the unit of the labels",
     "r2": "1 - squared error / variance of the labels: 1 is perfect, 0 no better than their mean",
-    "bleu": "BLEU by sacreBLEU, 0 to 100",
-    "bleu_lowercase": "BLEU without case, 0 to 100",
-    "chrf": "chrF by sacreBLEU: matching character n-grams, 0 to 100",
-    "exact": "share of translations that are equal to a reference",
-    "course_bleu": "score of Dive into Deep Learning, 0 to 1: words and word pairs; not comparable with BLEU",
 }
 MOST_CLASSES = 100  # with more, the table of metrics and the confusion matrix are left out
+
+
+@dataclass(frozen=True)
+class ClassMetrics:
+    """The metrics of one class, and the number of its examples."""
+
+    precision: float
+    recall: float
+    f1: float
+    examples: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Metrics of whole answers, and the signature of each metric that has one.
+
+    Classifiers add the metrics of each class, and the confusion matrix: row i has the predictions for the
+    examples of class i.
+    """
+
+    values: dict[str, float]
+    signatures: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, ClassMetrics] = field(default_factory=dict)
+    confusion: list[list[int]] = field(default_factory=list)
 
 
 def judge_classes(truth: Tensor, predicted: Tensor, names: Sequence[str]) -> Judgement:

@@ -18,6 +18,7 @@ from limelight.data.text.vocabulary import mark_unknown
 from limelight.errors import WrongInput, unknown
 from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
+from limelight.tasks.metrics import DESCRIPTIONS, Judgement
 from limelight.view.record import Record
 
 Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its bytes or pixels; a sequence
@@ -45,30 +46,6 @@ class Scores:
 
     loss: Tensor
     sums: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class ClassMetrics:
-    """The metrics of one class, and the number of its examples."""
-
-    precision: float
-    recall: float
-    f1: float
-    examples: int
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Metrics of whole answers, and the signature of each metric that has one.
-
-    Classifiers add the metrics of each class, and the confusion matrix: row i has the predictions for the
-    examples of class i.
-    """
-
-    values: dict[str, float]
-    signatures: dict[str, str] = field(default_factory=dict)
-    classes: dict[str, ClassMetrics] = field(default_factory=dict)
-    confusion: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -136,8 +113,8 @@ class Task(ABC, Generic[D]):
     input_kind: ClassVar[Literal["text", "image"]] = "text"
     """What users enter: a line of text, or an image file."""
 
-    metric_descriptions: ClassVar[Mapping[str, str]] = {}
-    """What metrics mean, for reports: those whose names do not explain them."""
+    metric_descriptions: ClassVar[Mapping[str, str]] = DESCRIPTIONS
+    """What the metrics mean, for reports."""
 
     options: ClassVar[type[Config]] = NoOptions
     """Options of `predict` and `evaluate_answers`."""
@@ -196,12 +173,8 @@ class Task(ABC, Generic[D]):
         return next(self.examples(dataset, split))
 
     def figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
-        """Figures of a trained model besides its curves and attention maps, by file name."""
+        """Figures of a trained model besides its curves, confusion matrix and attention, by file name."""
         return {}
-
-    def page_figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
-        """The same for a page, which should be ready within seconds: perhaps of fewer examples."""
-        return self.figures(model, dataset, split, name)
 
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
         """Metrics of whole answers, which are too slow to compute during training."""

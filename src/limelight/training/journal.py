@@ -81,9 +81,12 @@ def read_journal(path: Path, metrics: Sequence[str] = ()) -> list[dict[str, Any]
     for number, line in enumerate(text.split("\n") if text else [], 1):
         try:
             values = json.loads(line)
-            found = Line.model_validate(values)
-            if not all(name in split for split in (found.train, found.validation) for name in metrics):
-                raise ValueError("a metric is missing")
+            Line.model_validate(values)
+            for split in (values["train"], values["validation"]):
+                if "mae" in metrics and "error" in split:  # its name up to version 0.8.2
+                    split["mae"] = split.pop("error")
+                if not all(name in split for name in metrics):
+                    raise ValueError("a metric is missing")
         except (ValueError, RecursionError):
             raise WrongInput(f"{path}:{number} is damaged: not a line of metrics") from None
         entries.append(values)

@@ -42,8 +42,5 @@ def test_examples_have_equally_many_images_of_each_class() -> None:
 def test_rare_mistakes_are_all_shown() -> None:
     predicted = torch.arange(len(NAMES)).repeat_interleave(EACH)
     predicted[7], predicted[100] = 3, 0
-    figures = drawn(predicted)
-    assert captions(figures["examples"])[SHOWN:] == ["true ant,\npredicted dog", "true cat,\npredicted ant"]
-    assert figures["confusion"].get_suptitle() == "insects: confusion matrix"
-    counts = [int(text.get_text()) for text in figures["confusion"].axes[0].texts]
-    assert counts[:5] == [EACH - 1, 0, 0, 1, 0]
+    found = captions(drawn(predicted)["examples"])
+    assert found[SHOWN:] == ["true ant,\npredicted dog", "true cat,\npredicted ant"]

@@ -1,4 +1,4 @@
-"""Figures of an image classifier: examples, confusion matrix, positions."""
+"""Figures of an image classifier: examples, positions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,33 +10,28 @@ from torch import Tensor
 from limelight.data.images.image_data import Images
 from limelight.models.vit import ViT
 from limelight.view.plots.attention import shorten
-from limelight.view.plots.images import draw_confusion, draw_image_grid, draw_position_similarity
+from limelight.view.plots.images import draw_image_grid, draw_position_similarity
 
 SHOWN = 16  # correctly classified images, and as many wrongly classified ones
 LONGEST_NAME = 16  # characters of a class
 
 
 def draw_figures(
-    model: ViT, images: Images, predicted: Tensor, names: Sequence[str], title: str, note: str = ""
+    model: ViT, images: Images, predicted: Tensor, names: Sequence[str], title: str
 ) -> dict[str, Figure]:
-    """The figures of images and their predicted classes (N), by file name; `note` is about the images."""
+    """The figures of images and their predicted classes (N), by file name."""
     right_N = predicted == images.labels
     shown = torch.cat([_choose_examples(images.labels, right_N == good) for good in (True, False)])
     pairs = zip(images.labels[shown].tolist(), predicted[shown].tolist(), strict=True)
     captions = [_caption(names[truth], names[answer]) for truth, answer in pairs]
-    classes = len(names)
-    counts_LL = (
-        (images.labels * classes + predicted).bincount(minlength=classes**2).unflatten(0, (classes, -1))
-    )
     positions = model.positions
     return {
         "examples": draw_image_grid(
             images.pixels[shown],
             captions,
             right_N[shown].tolist(),
-            title=f"{title}: correct and wrong predictions{note}",
+            title=f"{title}: correct and wrong predictions",
         ),
-        "confusion": draw_confusion(counts_LL, names, title=f"{title}: confusion matrix{note}"),
         "positions": draw_position_similarity(
             positions.vectors(*positions.grid), *positions.grid, title=f"{title}: similarity of positions"
         ),

@@ -25,13 +25,12 @@ from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.models.vit import ViT, ViTConfig
 from limelight.tasks.images.figures import draw_figures
-from limelight.tasks.metrics import judge_classes
+from limelight.tasks.metrics import Judgement, judge_classes
 from limelight.tasks.task import (
     Answer,
     Example,
     Goal,
     Input,
-    Judgement,
     Scores,
     Task,
     TaskConfig,
@@ -44,7 +43,7 @@ from limelight.view.record import Picture, Record, attention_maps, most_likely, 
 
 MEASURED = 10_000  # images from which the mean and standard deviation of pixels are estimated
 BATCH = 500  # images that are classified at once
-PAGE_IMAGES = 1_000  # images that are classified for the figures of a page
+SOME_IMAGES = 1_000  # images that are classified to find examples
 
 
 class ImagesConfig(TaskConfig):
@@ -225,20 +224,14 @@ class ClassifyImages(Task[ImageData]):
         return Example(pixels[chosen], (self.names[int(labels[chosen])],))
 
     def figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
-        """Correctly and wrongly classified examples, the confusion matrix, the similarity of positions."""
-        return self._figures(model, dataset.examples(split), name)
+        """Correctly and wrongly classified examples, and the similarity of positions.
 
-    def page_figures(self, model: nn.Module, dataset: ImageData, split: str, name: str) -> dict[str, Figure]:
-        """The same of at most 1,000 images, evenly spaced because they may be sorted by class."""
+        At most 1,000 images are classified, evenly spaced because they may be sorted by class.
+        """
         images = dataset.examples(split)
-        step = -(-len(images.labels) // PAGE_IMAGES)
+        step = -(-len(images.labels) // SOME_IMAGES)
         some = Images(images.pixels[::step], images.labels[::step])
-        note = f" ({len(some.labels):,} of {len(images.labels):,} images)" if step > 1 else ""
-        return self._figures(model, some, name, note)
-
-    def _figures(self, model: nn.Module, images: Images, name: str, note: str = "") -> dict[str, Figure]:
-        predicted_N = self.classify(model, images.pixels)
-        return draw_figures(cast(ViT, model), images, predicted_N, self.names, name, note)
+        return draw_figures(cast(ViT, model), some, self.classify(model, some.pixels), self.names, name)
 
     def evaluate_answers(
         self, model: nn.Module, dataset: ImageData, split: str, options: Any = None

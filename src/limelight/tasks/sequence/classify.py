@@ -14,9 +14,9 @@ from limelight.data.synthetic.sequences import Brackets, Count, Majority
 from limelight.data.text.labelled_text import LabelledText
 from limelight.data.text.symbols import Symbols, Vectors
 from limelight.models.classifier import ClassifierConfig
-from limelight.tasks.metrics import judge_classes, judge_numbers
+from limelight.tasks.metrics import Judgement, judge_classes, judge_numbers
 from limelight.tasks.sequence.shared import PREDICT_BATCH, SequenceTask, SequenceTaskConfig
-from limelight.tasks.task import Judgement, Scores
+from limelight.tasks.task import Scores
 
 
 class Classify(SequenceTask):

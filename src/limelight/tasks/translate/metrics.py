@@ -9,9 +9,10 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from limelight.data.text.vocabulary import Words
-from limelight.tasks.task import Judgement, single_spaced
+from limelight.tasks.metrics import DESCRIPTIONS, Judgement
+from limelight.tasks.task import single_spaced
 
-METRIC_DESCRIPTIONS = {
+METRIC_DESCRIPTIONS = DESCRIPTIONS | {
     "accuracy": "share of the next tokens that are predicted correctly, given the reference before them",
     "bleu": "BLEU of sacreBLEU, 0 to 100",
     "bleu_lowercase": "BLEU without the difference of upper and lower case",

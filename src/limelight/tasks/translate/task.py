@@ -22,12 +22,12 @@ from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
 from limelight.nn import cross_entropy, padding_mask
 from limelight.progress import track
+from limelight.tasks.metrics import Judgement
 from limelight.tasks.task import (
     Answer,
     Example,
     Goal,
     Input,
-    Judgement,
     Scores,
     Task,
     TaskConfig,
@@ -195,6 +195,8 @@ class Translate(Task[PairData]):
     def read_options(self, given: Mapping[str, Any], *, evaluating: bool = False) -> TranslateOptions:
         """Validated options; by default one beam for evaluation and sampling, else at least four."""
         self.check_options(given)
+        if given.get("seed") is not None and not given.get("temperature"):
+            raise WrongInput("seed has an effect only with a temperature")
         n_best = given.get("n_best")
         beam = 1 if evaluating or given.get("temperature") else BEAMS
         if beam > 1 and isinstance(n_best, int):

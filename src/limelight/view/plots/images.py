@@ -97,7 +97,7 @@ def draw_confusion(counts: Tensor, names: Sequence[str], *, title: str = "") -> 
             for column, count in enumerate(line):
                 colour = "black" if shares_LL[row, column] > 0.6 else "white"
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
-    figure.colorbar(picture, cax=bar, label="share of the images of the true class")
+    figure.colorbar(picture, cax=bar, label="share of the true class")
     arrange(figure, [[axes]], (side, side), bar=bar, title=escape_dollars(title))
     return figure
 
