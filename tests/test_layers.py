@@ -13,6 +13,7 @@ LEVELS = {
     "errors": 0,
     "openmp": 0,
     "randomness": 0,
+    "systems": 0,
     "config": 1,
     "memory": 1,
     "nn": 2,
