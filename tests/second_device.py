@@ -27,7 +27,7 @@ class SecondDevice(TorchDispatchMode):
     """Inside this context, tensors on `DEVICE` have values."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._values: dict[int, torch.UntypedStorage] = {}  # by the address of the storage on the device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
