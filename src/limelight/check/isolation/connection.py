@@ -108,10 +108,11 @@ class Server:
 
     def start(self, request: dict[str, Any]) -> Worker | NewProcess:
         """Start a worker for this request."""
-        if self._is_closed:
-            raise Stopped("the check has been stopped")
+        self._check_open()
         worker = self._fork(request) if FORKS else NewProcess(request)
         self._workers.append(worker)
+        if self._is_closed:  # while the worker was starting
+            worker.stop()
         return worker
 
     def _fork(self, request: dict[str, Any]) -> Worker:
@@ -137,7 +138,12 @@ class Server:
         self._workers.remove(worker)
         return worker.end()
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Stopped("the check has been stopped")
+
     def _begin(self) -> socket.socket:
+        self._check_open()
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = launch(theirs.fileno())
