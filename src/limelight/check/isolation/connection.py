@@ -145,8 +145,12 @@ class Server:
     def _begin(self) -> socket.socket:
         self._check_open()
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = launch(theirs.fileno())
+        try:
+            with theirs:
+                self._process = launch(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
         ours.settimeout(START_SECONDS)
         atexit.register(self.close)
         self._socket = ours
