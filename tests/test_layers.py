@@ -16,6 +16,7 @@ LEVELS = {
     "progress": 0,
     "randomness": 0,
     "settings": 0,
+    "systems": 0,
     "config": 1,
     "memory": 1,
     "nn": 2,

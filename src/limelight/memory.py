@@ -24,12 +24,12 @@ def free_memory() -> float | None:
     """Bytes that this process can allocate, by this machine and its control group; None if unknown."""
     found = []
     with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         found.append(next(float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
     with suppress(OSError, ValueError):  # the limit is "max" if there is none
         group = Path("/sys/fs/cgroup")
-        limit, used = (float((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-        facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        limit, used = (float((group / f"memory.{name}").read_text("utf-8")) for name in ("max", "current"))
+        facts = dict(line.split() for line in (group / "memory.stat").read_text("utf-8").splitlines())
         found.append(limit - used + float(facts.get("inactive_file", 0)))  # cached files are freed on demand
     if not found:
         with suppress(OSError, ValueError, AttributeError):

@@ -103,7 +103,7 @@ def _waiting_time() -> float | None:
     try:
         for thread in os.listdir("/proc/self/task"):
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended in the meantime
-                total += int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
+                total += int(Path(f"/proc/self/task/{thread}/schedstat").read_text("utf-8").split()[1])
     except (OSError, IndexError, ValueError):
         return None
     return total / 1e9

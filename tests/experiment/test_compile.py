@@ -1,68 +1,32 @@
-"""`--compile` with every recipe: without code generation here, with the C++ compiler in `make torture`."""
+"""`--compile`: with code generation for one recipe here, and for every recipe in `make torture`."""
 
-import subprocess
-import sys
-from itertools import product
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from command import command
+from small_recipes import small
 
 import limelight
-from limelight.experiment.config import experiment
+from limelight.experiment import recipes
+from limelight.training.journal import read_journal
 
 # A warning that torch causes itself.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
-SMALL: dict[str, Any] = {
-    "task.data.train": 60,
-    "task.data.validation": 20,
-    "task.data.test": 20,
-    "model.width": 8,
-    "train.batch": 20,
-    "train.epochs": 1,
-}
-TABLE = "text,label\n" + "".join(
-    f"{'good' if i % 2 else 'bad'} film number {i % 7},{i % 2}\n" for i in range(80)
-)
-# All of one length: each new length is compiled again, as in `make torture`.
-PAIRS = "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in product("abcd", repeat=3))
-OF_PAIRS: dict[str, Any] = {
-    "task.vocabulary.kind": "words",
-    "task.vocabulary.rarest": 1,
-    "task.data.validation": 0.125,
-    "task.data.test": 0.125,
-    "train.batch": 16,
-}
-RECIPES = (
-    "reverse",
-    "odd-one-out",
-    "brackets",
-    "majority",
-    "count",
-    "text",
-    "translate",
-    "translate-rnn",
-    "digits",
-)
+COMPILER = pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="no C++ compiler")
+# Each new length is compiled again.
+ONE_LENGTH: dict[str, Any] = {"task.data.shortest": 8, "task.data.longest": 8}
 
 
-def settings_for(recipe: str, folder: Path) -> tuple[dict[str, Any], Path | None]:
-    settings, data = dict(SMALL), None
-    if recipe in ("text", "digits"):
-        settings = {key: value for key, value in settings.items() if not key.startswith("task.")}
-    if recipe == "text":
-        data = folder / "films.csv"
-        data.write_text(TABLE)
-    if recipe.startswith("translate"):
-        settings["task.vocabulary.size"] = 200
-    if recipe == "digits":
-        settings["train.epochs"] = 0.05
-    depths = ("depth", "encoder_depth", "decoder_depth")
-    fields = type(experiment(recipe).model).model_fields
-    settings |= {f"model.{name}": 1 for name in depths if name in fields}
-    return settings, data
+def check_same_training(recipe: str, compiled: list[dict[str, Any]], plain: list[dict[str, Any]]) -> None:
+    """The losses of a compiled run are close to those of a plain run."""
+    assert len(compiled) == len(plain) > 0
+    if limelight.experiment.experiment(recipe).model.kind == "vit":
+        return  # the random draws may have another order
+    for one, other in zip(compiled, plain, strict=True):
+        assert one["train"]["loss"] == pytest.approx(other["train"]["loss"], rel=0.2)
 
 
 @pytest.mark.parametrize("recipe", ["reverse", "brackets", "translate", "translate-rnn", "digits"])
@@ -70,43 +34,54 @@ def test_every_kind_of_model_can_be_trained_with_torch_compile(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.compiler.reset()
-    settings, data = settings_for(recipe, tmp_path)
-    if recipe.startswith("translate"):
-        del settings["task.data.train"], settings["task.vocabulary.size"]
-        settings |= OF_PAIRS
-        data = tmp_path / "pairs.tsv"
-        data.write_text(PAIRS)
+    settings, data = small(recipe, tmp_path)
     if recipe == "brackets":
-        settings |= {"task.data.shortest": 8, "task.data.longest": 8}
+        settings |= ONE_LENGTH
     calls = []
 
     def compile_quickly(model: torch.nn.Module) -> Any:
         calls.append(model)
-        return real(model, backend="aot_eager")
+        return real(model, backend="aot_eager")  # without code generation
 
     real = torch.compile
     plain = limelight.train(recipe, settings, out=tmp_path / "plain", data=data)
     monkeypatch.setattr(torch, "compile", compile_quickly)
     made = limelight.train(recipe, settings, out=tmp_path / "run", data=data, compiled=True)
     assert len(calls) == 1
-    assert made is not None
-    assert plain is not None
-    if made.experiment.model.kind != "vit":  # the random draws may have another order
-        for one, other in zip(made.journal, plain.journal, strict=True):
-            assert one["train"]["loss"] == pytest.approx(other["train"]["loss"], rel=0.2)
+    check_same_training(recipe, made.journal, plain.journal)
 
 
+def check_compiled_command(recipe: str, folder: Path, settings: dict[str, Any]) -> None:
+    """`limelight train` with --compile generates code, and trains like the command without it."""
+    wanted, data = small(recipe, folder)
+    options = [f"--set={key}={value}" for key, value in (wanted | settings).items()]
+    options += ["--data", str(data)] if data else []
+    for out, added in (("plain", []), ("compiled", ["--compile"])):
+        done = command("train", recipe, *options, *added, "--out", str(folder / out))
+        assert done.returncode == 0, done.stderr
+        assert (folder / out / "report.json").is_file()
+        assert bool(list((folder / "cache").rglob("*.cpp"))) is bool(added)
+    journals = [read_journal(folder / out / "metrics.jsonl") for out in ("compiled", "plain")]
+    check_same_training(recipe, *journals)
+
+
+@COMPILER
+def test_the_option_compile_generates_code_that_trains_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    check_compiled_command("majority", tmp_path, ONE_LENGTH)
+
+
+@COMPILER
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recipe_can_be_trained_with_the_option_compile(recipe: str, tmp_path: Path) -> None:
-    settings, data = settings_for(recipe, tmp_path)
-    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    options += ["--data", str(data)] if data else []
-    program = [sys.executable, "-m", "limelight", "train", recipe, *options, "--compile"]
-    done = subprocess.run([*program, "--out", str(tmp_path / "run")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "report.json").is_file()
+@pytest.mark.parametrize("recipe", sorted(recipes()))
+def test_every_recipe_can_be_trained_with_the_option_compile(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    check_compiled_command(recipe, tmp_path, {})
 
 
 def test_a_missing_cpp_compiler_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Download files into a cache folder: interrupted downloads are resumed, complete files are verified."""
 
-import fcntl
 import hashlib
 import os
 import re
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from limelight.errors import WrongInput, wrong
+from limelight.systems import close_to_rename, is_named, try_lock
 
 TIMEOUT = 30.0  # seconds without receiving a byte
 ATTEMPTS = 3  # consecutive attempts without receiving a byte
@@ -72,6 +72,7 @@ def fetch(url: str, folder: Path, *, size: int, checksum: str, progress: Progres
             _fetch_rest(url, part, size, progress)
             _verify_download(url, part, checksum)
             os.fsync(part.fileno())
+            close_to_rename(part)
             os.replace(part.name, path)
     except OSError as error:
         raise WrongInput(f"{error.filename or path}: {error.strerror or error}") from None
@@ -92,7 +93,7 @@ def _verify_download(url: str, part: BinaryIO, checksum: str) -> None:
     part.seek(0)
     found = _checksum(part, checksum)
     if found != checksum:
-        Path(part.name).unlink()
+        part.truncate(0)  # an empty file is removed
         again = f"the file was deleted: try again, or {BY_HAND}"
         raise WrongInput(f"{part.name}: the checksum of {url} is {found}; expected: {checksum}; {again}")
 
@@ -111,22 +112,17 @@ def _lock(part: Path, path: Path) -> Iterator[BinaryIO | None]:
     """Open and lock the incomplete file; None if another process has completed it in the meantime."""
     with part.open("a+b") as file:
         busy = WrongInput(f"{part}: another process is downloading this file; wait until it has finished")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise busy from None
+        if not try_lock(file):
+            raise busy
         try:
             # The previous holder of the lock may have renamed the file: it must not be written to.
-            if not path.exists() and not _is_named(file, part):
+            if not path.exists() and not is_named(file, part):
                 raise busy
             yield None if path.exists() else file
         finally:
-            if _is_named(file, part) and not os.fstat(file.fileno()).st_size:
+            if not file.closed and is_named(file, part) and not os.fstat(file.fileno()).st_size:
+                close_to_rename(file)
                 part.unlink()
-
-
-def _is_named(file: BinaryIO, name: Path) -> bool:
-    return name.exists() and os.path.samestat(os.fstat(file.fileno()), name.stat())
 
 
 def _fetch_rest(url: str, part: BinaryIO, size: int, progress: Progress) -> None:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from limelight.systems import can_open_folders
+
 UNFINISHED = ".tmp-"
+BINARY = getattr(os, "O_BINARY", 0)  # without it, Windows changes line ends
 
 
 def perform(operation: Callable[..., Any], *arguments: Any) -> Any:
@@ -17,7 +20,7 @@ def perform(operation: Callable[..., Any], *arguments: Any) -> Any:
 
 def write(path: Path, content: bytes) -> None:
     """Create a file; its content is on the disk when this returns."""
-    file = perform(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    file = perform(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
     try:
         rest = memoryview(content)
         while rest:
@@ -76,7 +79,9 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Write a folder to the disk: a new name is durable only after this."""
+    """Write a folder to the disk: a new name is durable only after this. Windows has no such operation."""
+    if not can_open_folders():
+        return
     file = perform(os.open, folder, os.O_RDONLY)
     try:
         perform(os.fsync, file)

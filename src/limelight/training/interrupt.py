@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Besides Ctrl-C. SIGHUP is sent when the terminal is closed; Windows does not have it.
-STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+# Besides Ctrl-C. SIGHUP is sent when the terminal is closed; on Windows, SIGBREAK.
+NAMES = ("SIGTERM", "SIGHUP", "SIGBREAK")
+STOPPING = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 
 class Interrupted(Exception):

@@ -43,8 +43,8 @@ class Journal:
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one line at the end."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with self.path.open("ab") as file:  # bytes: the checksum must not depend on the system's line ends
+            file.write(json.dumps(line).encode() + b"\n")
 
     def sync(self) -> JournalState:
         """Write the file to the disk; return its length and checksum."""

@@ -1,6 +1,5 @@
 """A lock on a run folder, so that only one process writes to it."""
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from limelight.errors import Stopped, WrongInput
+from limelight.systems import close_to_rename, is_named, try_lock
 
 LOCK = "lock"
 
@@ -22,10 +22,7 @@ class Lock:
     @property
     def holds(self) -> bool:
         """Whether the locked file still exists in the folder; False if it was removed or replaced."""
-        try:
-            return os.path.samestat(os.fstat(self._file.fileno()), (self.folder / LOCK).stat())
-        except FileNotFoundError:
-            return False
+        return is_named(self._file, self.folder / LOCK)
 
     def check(self) -> None:
         """Raise `Stopped` if the folder was removed or replaced after it was locked."""
@@ -46,7 +43,7 @@ def locked(folder: Path) -> Iterator[Lock]:
     before = set() if made else set(folder.iterdir())
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("a+") as file:
+        with (folder / LOCK).open("a+", encoding="utf-8") as file:
             _acquire(folder, file)
             lock = Lock(folder, file)
             if not lock.holds:  # the previous owner removed the file after it was opened here
@@ -58,19 +55,18 @@ def locked(folder: Path) -> Iterator[Lock]:
                 yield lock
             finally:
                 if lock.holds and set(folder.iterdir()) - before == {folder / LOCK}:
-                    (folder / LOCK).unlink()
-                    if made:
-                        with suppress(OSError):  # another process uses it by now
+                    close_to_rename(file)
+                    with suppress(OSError):  # another process uses it by now
+                        (folder / LOCK).unlink()
+                        if made:
                             folder.rmdir()
             return
 
 
 def _acquire(folder: Path, file: IO[str]) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(file):
         file.seek(0)
         holder = file.read().strip() or "another process"
         raise WrongInput(
             f"{folder} is in use by {holder}; wait until it has finished, or choose another --out"
-        ) from None
+        )

@@ -140,3 +140,13 @@ def test_a_time_limit_stops_a_loop_that_catches_exceptions() -> None:
     with time_limit(60.0):
         loop(10)
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+def test_a_time_limit_works_without_timers_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "setitimer")  # as on Windows
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(TooSlow), time_limit(0.05):
+        loop(10**9)
+    with time_limit(60.0):
+        loop(10)
+    assert signal.getsignal(signal.SIGINT) is before

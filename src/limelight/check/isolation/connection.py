@@ -4,6 +4,7 @@ import atexit
 import json
 import math
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,14 +16,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from limelight.check.isolation.new_process import ENVIRONMENT, START_SECONDS, NewProcess
 from limelight.errors import Stopped
 
-START_SECONDS = 120.0  # for importing torch on a busy machine; not counted as time of the checked code
+# Windows has no fork, and on macOS the libraries of the system may crash in a fork.
+FORKS = sys.platform == "linux" and hasattr(os, "fork")
 
 
 @dataclass
 class Worker:
-    """The parent's ends of the two channels of one worker."""
+    """The parent's ends of the two channels of one worker, which is a fork of the server."""
 
     results: int  # a pipe
     life: socket.socket  # closing it ends the worker; the keeper sends the process id and the exit code
@@ -37,10 +40,16 @@ class Worker:
                 sent += byte
         return int(sent) if sent.strip().isdigit() else 0
 
+    def read(self, seconds: float) -> bytes | None:
+        """Some bytes of the results; none at their end, None if nothing arrives in this time."""
+        if not select.select([self.results], [], [], seconds)[0]:
+            return None
+        return os.read(self.results, 1 << 16)
+
     def cpu_seconds(self) -> float:
         """The CPU time of the worker so far; infinite if it is unknown."""
         try:
-            times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+            times = Path(f"/proc/{self.pid}/stat").read_text("utf-8").rpartition(")")[2].split()[11:15]
             return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         except (OSError, ValueError):
             return math.inf
@@ -69,19 +78,21 @@ def launch(descriptor: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
         start_new_session=True,
-        # The order of sets is the same in each run.
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+        env=os.environ | ENVIRONMENT,
     )
 
 
 class Server:
-    """The process that has imported torch; it is started when it is first needed."""
+    """Starts a worker for each file: a fork of a process that has imported torch, or a new process.
+
+    The process that is forked is started when it is first needed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._workers: list[Worker] = []
+        self._workers: list[Worker | NewProcess] = []
         self._is_closed = False
 
     def __enter__(self) -> "Server":
@@ -95,8 +106,16 @@ class Server:
         """Whether `close` was called: workers that were running have been ended before they were done."""
         return self._is_closed
 
-    def start(self, request: dict[str, Any]) -> Worker:
+    def start(self, request: dict[str, Any]) -> Worker | NewProcess:
         """Start a worker for this request."""
+        self._check_open()
+        worker = self._fork(request) if FORKS else NewProcess(request)
+        self._workers.append(worker)
+        if self._is_closed:  # while the worker was starting
+            worker.stop()
+        return worker
+
+    def _fork(self, request: dict[str, Any]) -> Worker:
         reading, writing = os.pipe()
         ours, theirs = socket.socketpair()
         try:
@@ -112,21 +131,26 @@ class Server:
         finally:
             os.close(writing)
             theirs.close()
-        worker = Worker(reading, ours)
-        self._workers.append(worker)
-        return worker
+        return Worker(reading, ours)
 
-    def end(self, worker: Worker) -> int:
+    def end(self, worker: Worker | NewProcess) -> int:
         """End a worker; returns its exit code."""
         self._workers.remove(worker)
         return worker.end()
 
-    def _begin(self) -> socket.socket:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise Stopped("the check has been stopped")
+
+    def _begin(self) -> socket.socket:
+        self._check_open()
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = launch(theirs.fileno())
+        try:
+            with theirs:
+                self._process = launch(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
         ours.settimeout(START_SECONDS)
         atexit.register(self.close)
         self._socket = ours

@@ -1,6 +1,5 @@
 """Forbids a process the network: it gets namespaces of its own, one of them a network without connections."""
 
-import ctypes
 import os
 import re
 import subprocess
@@ -9,14 +8,15 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from limelight.systems import c_function
+
 NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000  # flags of unshare(2)
 
 
 def forbid_network() -> bool:
     """Leave the network of the system, for this process and all that it starts; False if this fails."""
-    try:
-        unshare = ctypes.CDLL(None).unshare
-    except (OSError, AttributeError):  # only Linux has it
+    unshare = c_function("unshare")
+    if unshare is None:  # only Linux has it
         return False
     if unshare(NEW_NETWORK) == 0:  # root may do this directly
         return True
@@ -24,9 +24,9 @@ def forbid_network() -> bool:
     if unshare(NEW_USER | NEW_NETWORK) != 0:
         return False
     with suppress(OSError):  # the same user in the new namespace
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        Path("/proc/self/setgroups").write_text("deny", "utf-8")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", "utf-8")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", "utf-8")
     return True
 
 

@@ -7,7 +7,6 @@ code runs with the rights of the user and can do whatever the user can.
 import json
 import os
 import secrets
-import select
 import signal
 import tempfile
 import time
@@ -20,7 +19,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from limelight.check.causes import mentioned_once
-from limelight.check.isolation.connection import Server, Worker
+from limelight.check.isolation.connection import FORKS, Server, Worker
+from limelight.check.isolation.new_process import NOT_LIMITED, NewProcess
 from limelight.check.isolation.sources import NOTEBOOK
 from limelight.check.report import RUNS, UNTRUSTED, FileReport, Finding, Report
 from limelight.errors import WrongInput
@@ -108,7 +108,7 @@ class _Results:
             file=str(self.file),
             reports=mentioned_once(self.reports),
             trouble=trouble,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *(() if FORKS else [NOT_LIMITED])),
         )
 
 
@@ -142,17 +142,17 @@ def _run(request: dict[str, Any], found: _Results, server: Server) -> Report | N
     return None
 
 
-def _lines(worker: Worker, found: _Results) -> Iterator[bytes | None]:
+def _lines(worker: Worker | NewProcess, found: _Results) -> Iterator[bytes | None]:
     """The lines of the results; None if the next one is late, ValueError if there are too many."""
     rest, size = b"", 0
     deadline = _Deadline(worker, found)
     while True:
-        if not select.select([worker.results], [], [], deadline.seconds())[0]:
+        piece = worker.read(deadline.seconds())
+        if piece is None:
             if deadline.is_over():
                 yield None
                 return
             continue
-        piece = os.read(worker.results, 1 << 16)
         if not piece:
             return
         size += len(piece)
@@ -167,7 +167,7 @@ def _lines(worker: Worker, found: _Results) -> Iterator[bytes | None]:
 class _Deadline:
     """When the next result is late: after some CPU time, or after a multiple of this time."""
 
-    def __init__(self, worker: Worker, found: _Results) -> None:
+    def __init__(self, worker: Worker | NewProcess, found: _Results) -> None:
         self._worker, self._limit = worker, found.limits.seconds
         now = time.monotonic()
         self._cpu_before, self._next = worker.cpu_seconds(), now + self._limit

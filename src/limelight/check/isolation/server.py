@@ -6,7 +6,6 @@ The keeper runs no code of the checked file. It ends the worker, and everything 
 when the worker has finished or when the command closes its end of the socket, also by being killed.
 """
 
-import ctypes
 import itertools
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from limelight.check.isolation.network import forbid_network, limit_processes
+from limelight.systems import c_function
 
 READY = b"."
 GRACE_SECONDS = 0.3  # for a worker that has finished
@@ -74,7 +74,9 @@ def _keep(run: Callable[[Any, int], None], request: Any, results: int, life: int
     worker = os.fork()
     if worker == 0:
         _prctl(SIGNAL_IF_PARENT_ENDS, signal.SIGKILL)
-        os.close(life)
+        os.setsid()
+        os.closerange(3, results)
+        os.closerange(results + 1, 1 << 12)
         try:
             run(request, results)
         finally:
@@ -128,7 +130,7 @@ def _descendants(root: int) -> set[int]:
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            pid, rest = int(path.parent.name), path.read_text().rpartition(")")[2].split()
+            pid, rest = int(path.parent.name), path.read_text("utf-8").rpartition(")")[2].split()
             parents[pid] = int(rest[1])
     found = {root}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
@@ -137,8 +139,9 @@ def _descendants(root: int) -> set[int]:
 
 
 def _prctl(option: int, value: int) -> None:
-    with suppress(OSError, AttributeError):  # only Linux has it
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    prctl = c_function("prctl")
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

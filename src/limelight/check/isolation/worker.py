@@ -7,6 +7,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from limelight.check.isolation.loading import Submission, load
 from limelight.check.kinds import KINDS, Kind
 from limelight.check.report import NO_PARTS, UNTRUSTED, Report
 from limelight.check.used_names import dependencies
+from limelight.systems import optional_module
 
 LARGEST_FILE = 64 << 20  # bytes that the checked code may write to one file
 Send = Callable[..., None]
@@ -28,9 +30,9 @@ Send = Callable[..., None]
 
 def main(request: dict[str, Any], pipe: int) -> None:
     """Check the file of the request."""
-    _isolate(request, pipe)
+    _isolate(request)
     integrity = Integrity()
-    with os.fdopen(pipe, "w", buffering=1) as results:
+    with os.fdopen(pipe, "w", buffering=1, encoding="utf-8", newline="\n") as results:
         token = request.pop("token")
 
         def send(**message: Any) -> None:
@@ -47,14 +49,11 @@ def main(request: dict[str, Any], pipe: int) -> None:
         send(done=True)
 
 
-def _isolate(request: dict[str, Any], pipe: int) -> None:
-    """Give the process its own session, folder and limits, and close everything but the pipe."""
-    os.setsid()
+def _isolate(request: dict[str, Any]) -> None:
+    """Give the process its own streams, folder and limits."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nothing, stream)
-    os.closerange(3, pipe)
-    os.closerange(pipe + 1, 1 << 12)
     os.chdir(request["folder"])
     os.environ["TMPDIR"] = request["folder"]
     _limit_memory(request["memory"])
@@ -66,16 +65,16 @@ def _isolate(request: dict[str, Any], pipe: int) -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Limit the memory beyond what torch uses, and the size of files."""
-    try:
-        import resource
-
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + limit, used + limit))
+    """Limit the size of files, and the memory beyond what torch uses, as far as this system can."""
+    resource = optional_module("resource")
+    if resource is None:
+        return
+    with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, OSError, ValueError):  # this system has no such limits
-        pass
+    with suppress(OSError, ValueError):  # only Linux has /proc
+        used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + limit, used + limit))
 
 
 def _one_line(error: BaseException) -> str:

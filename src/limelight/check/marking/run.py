@@ -151,7 +151,7 @@ def _write_folder(folder: Path, files: dict[str, str]) -> None:
     unfinished = folder.with_name(f"{UNFINISHED}{folder.name}")
     unfinished.mkdir()
     for name, text in files.items():
-        (unfinished / name).write_text(text, "utf-8", errors="backslashreplace")
+        (unfinished / name).write_bytes(text.encode(errors="backslashreplace"))
     if folder.exists():
         shutil.rmtree(folder)
     unfinished.rename(folder)
@@ -160,5 +160,5 @@ def _write_folder(folder: Path, files: dict[str, str]) -> None:
 def _replace(file: Path, text: str) -> None:
     """Write a file; it appears complete or not at all."""
     unfinished = file.with_name(f"{UNFINISHED}{file.name}")
-    unfinished.write_text(text, "utf-8", errors="backslashreplace")
+    unfinished.write_bytes(text.encode(errors="backslashreplace"))
     os.replace(unfinished, file)

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -39,7 +40,10 @@ def working_copy(submission: Submission, adapter: str = "") -> Iterator[Path]:
 
 def check_copy(root: Path, submission: Submission, rubric: Rubric, server: Server) -> list[FileReport]:
     """Check all files of a submission; the reports have no temporary paths."""
-    found = [_check(root / name, rubric, server) for name in submission.code[:MOST_FILES]]
+    found = [
+        _check(root / name, rubric, server).model_copy(update={"file": name})
+        for name in submission.code[:MOST_FILES]
+    ]
     # Files beside the one with the parts need not contain any.
     found = [one for one in found if not one.trouble.startswith(NO_PARTS)] or found[:1]
     return [_without_paths(report, root) for report in found]
@@ -65,9 +69,9 @@ def _check(file: Path, rubric: Rubric, server: Server) -> FileReport:
 
 def _without_paths(report: FileReport, root: Path) -> FileReport:
     """The report without what differs from run to run: temporary paths, and addresses of objects."""
-    text = report.model_dump_json().replace(json.dumps(f"{root}/")[1:-1], "")
+    text = report.model_dump_json().replace(json.dumps(f"{root}{os.sep}")[1:-1], "")
     folder = re.escape(json.dumps(tempfile.gettempdir())[1:-1])
-    text = re.sub(rf"{folder}/limelight-\w+/?", "", text)
+    text = re.sub(rf"{folder}(/|\\\\)limelight-\w+(/|\\\\)?", "", text)  # a backslash is doubled in JSON
     return FileReport.model_validate_json(re.sub(r"0x[0-9a-f]{6,}", "0x…", text))
 
 
@@ -86,7 +90,7 @@ def _add_adapter(file: Path, adapter: str) -> None:
         return
     code = f"{ADAPTER}\n{adapter}"
     if file.suffix != NOTEBOOK:
-        file.write_text(f"{cells[0].rstrip()}\n\n\n{code}", "utf-8")
+        file.write_text(f"{cells[0].rstrip()}\n\n\n{code}", "utf-8", newline="\n")
         return
     notebook = json.loads(file.read_bytes().decode("utf-8-sig"))
     notebook["cells"].append({"cell_type": "code", "source": code})
