@@ -23,6 +23,12 @@ class TrainConfig(Config):
     epochs: float | int = Field(
         10, gt=0, le=1_000_000, description="Passes over the training data; 0.5 uses half of it once."
     )
+    epoch_steps: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Minimum number of steps per epoch: with little data, an epoch is several passes.",
+    )
     batch: int = Field(128, ge=1, le=1_000_000, description="Examples per step, over all processes together.")
     accumulate: int = Field(
         1,
