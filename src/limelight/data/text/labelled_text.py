@@ -16,6 +16,7 @@ from limelight.data.dataset import SPLITS, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.splits import FILE_NAMES, check_shares, hold_out, missing_shares, shuffle_groups
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
+from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_files import read_text
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
@@ -53,8 +54,12 @@ class LabelledText(Config):
     header: Literal["auto", "yes", "no"] = Field(
         "auto", description="whether the first row contains the names of the columns; auto: detect it"
     )
-    vocabulary: Literal["words", "characters", "subwords"] = Field("words", description="kind of tokens")
-    vocabulary_size: int = Field(20_000, ge=2, le=1_000_000, description="maximum number of tokens")
+    vocabulary: Literal["words", "ngrams", "characters", "subwords"] = Field(
+        "words", description="kind of tokens; ngrams: words, each with its n-grams, for model.linear"
+    )
+    vocabulary_size: int = Field(
+        20_000, ge=2, le=1_000_000, description="maximum number of tokens; with ngrams, of words"
+    )
     rarest: int = Field(
         2,
         ge=1,
@@ -103,7 +108,8 @@ class LabelledText(Config):
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
         if cut:
-            notes.append(f"{cut:,} texts truncated to {self.longest:,} {self.vocabulary}")
+            unit = "words" if self.vocabulary == "ngrams" else self.vocabulary
+            notes.append(f"{cut:,} texts truncated to {self.longest:,} {unit}")
         examples = {
             name: Examples(Ragged.from_rows([text[: self.longest] for text in split]), targets[name])
             for name, split in texts.items()
@@ -176,8 +182,10 @@ class LabelledText(Config):
             return Answers(kind=kind, names=tuple(sorted(set(labels))))
         return Answers(kind=kind, names=("no", "yes") if kind == "yes-no" else ())
 
-    def _build_vocabulary(self, texts: Sequence[str]) -> Words | Characters | Subwords:
+    def _build_vocabulary(self, texts: Sequence[str]) -> Words | WordNgrams | Characters | Subwords:
         try:
+            if self.vocabulary == "ngrams":
+                return WordNgrams.build(texts, self.vocabulary_size, self.rarest)
             return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
         except WrongInput as error:
             raise WrongInput(f"{self.path}: {error}") from None
