@@ -47,7 +47,8 @@ class ClassifierConfig(EncoderConfig):
     @property
     def summary(self) -> str:
         """The model in one line: "classifier: 1 layer, 1 head of width 32, post-norm, ..., mean pooling"."""
-        return f"{self.kind}: {', '.join([*self._encoder_words(), f'{self.pooling} pooling'])}"
+        words = [*self._encoder_words(), f"{self.pooling} pooling", *(["linear path"] * (self.linear > 0))]
+        return f"{self.kind}: {', '.join(words)}"
 
     def build(self, sizes: Sizes) -> "Classifier":
         """A model with random weights."""
