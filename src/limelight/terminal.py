@@ -27,6 +27,9 @@ def show_report(run: Run) -> None:
     for split, metrics in report["metrics"].items():
         for name, value in metrics.items():
             table.add_row(f"{split} {name}", show_metric(name, value))
+    if report["baseline"]:
+        metric, model = report["baseline"]["metric"], report["baseline"]["model"]
+        table.add_row(f"baseline {metric}", f"{show_metric(metric, report['baseline']['value'])} ({model})")
     table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
     table.add_row("training time", f"{report['seconds']} s")
     table.add_row("parameters", f"{report['parameters']:,}")

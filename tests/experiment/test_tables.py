@@ -18,6 +18,7 @@ from limelight.errors import WrongInput
 from limelight.experiment import Run
 from limelight.experiment.examples import examples
 from limelight.experiment.figures import attention_figure
+from limelight.experiment.pages import draw_page
 
 WORDS = {"good": ("good", "nice", "great"), "bad": ("bad", "awful", "poor")}
 ROWS = [
@@ -50,6 +51,14 @@ def test_the_figure_of_a_run_has_a_text_that_fits_with_its_answer_and_label(run:
     assert title.endswith("%), correct")
     with Image.open(run.path / "attention.png") as picture:
         assert picture.width <= 2400
+
+
+def test_the_report_has_a_linear_model_to_compare_with(run: Run) -> None:
+    baseline = run.report["baseline"]
+    assert baseline["model"] == "TF-IDF with logistic regression"
+    assert 0.5 < baseline["value"] <= 1
+    assert "baseline accuracy" in draw_page(run)
+    assert "baseline accuracy" in command("train", str(run.path), "--resume").stdout
 
 
 NEW = [("this is a great film", "good"), ("an awful, poor film", "bad"), ("nice", "good")]

@@ -18,6 +18,9 @@ SUMMARIES: dict[str, Any] = {
     "classifier: 1 layer, 2 heads of width 16, post-norm, learned positions, class-token pooling": (
         ClassifierConfig(heads=2, positions="learned", pooling="class-token")
     ),
+    "classifier: 1 layer, 1 head of width 32, post-norm, no positions, mean pooling, linear path": (
+        ClassifierConfig(positions="none", linear=3.0)
+    ),
     "transformer: 2 + 3 layers, 4 heads of width 8, post-norm, sinusoidal positions": TransformerConfig(
         decoder_depth=3, heads=4
     ),

@@ -110,6 +110,23 @@ def test_epochs_need_not_be_whole(tmp_path: Path, epochs: float, steps: int) -> 
     assert (progress.step, progress.evaluated) == (steps, steps)
 
 
+def test_an_epoch_of_little_data_is_several_passes(tmp_path: Path) -> None:
+    made = trainer(tmp_path, {"train.epoch_steps": 37, "train.epochs": 2, "train.evaluate_every": "1 epoch"})
+    assert made.fit().step == 74
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["epoch"]) for line in lines] == [(37, 1), (74, 2)]
+    passes = [[made._batch(i + start).index for i in range(15)] for start in (0, 15, 30)]
+    seen = [torch.cat(one).tolist() for one in passes]
+    assert all(sorted(one) == list(range(len(one))) for one in seen)
+    assert seen[0] != seen[1] != seen[2]
+
+
+def test_an_epoch_is_never_less_than_one_pass(tmp_path: Path) -> None:
+    progress = fit(tmp_path, {"train.epoch_steps": 7, "train.epochs": 1})
+    assert progress is not None
+    assert progress.step == 15
+
+
 def check_rates(path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
     rates = list[float]()
     monkeypatch.setattr(Optimiser, "step", lambda _, rate: rates.append(rate))

@@ -18,7 +18,10 @@ MOST_TOKENS = 50_000  # per batch in evaluation: 1.6 GB of logits for a vocabula
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs (B, T), (B, T, features) or (B, C, Y, X), their targets, and their indices in the split (B)."""
+    """Inputs, their targets, and their indices in the split (B).
+
+    The inputs are (B, T), (B, T, ids), (B, T, features) or (B, C, Y, X).
+    """
 
     inputs: Tensor
     targets: Tensor

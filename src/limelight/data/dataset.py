@@ -12,6 +12,7 @@ from torch import Tensor
 from limelight.config import Config
 from limelight.data.batching import Batch, Examples
 from limelight.data.ragged import Ragged
+from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
 from limelight.data.text.vocabulary import Characters, Subwords, Words
@@ -22,7 +23,9 @@ ExampleCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SPLITS = ("train", "validation", "test")
 
 # How a line of text is encoded as a model input, and decoded.
-Reader = Annotated[Symbols | Vectors | Words | Characters | Subwords, Field(discriminator="kind")]
+Reader = Annotated[
+    Symbols | Vectors | Words | WordNgrams | Characters | Subwords, Field(discriminator="kind")
+]
 
 
 class DataConfig(Config):

@@ -92,6 +92,10 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
             (f"{split} {name}", show_metric(name, value), *([described[name]] if name in described else []))
             for name, value in metrics.items()
         ]
+    if reached["baseline"]:
+        metric, model = reached["baseline"]["metric"], reached["baseline"]["model"]
+        shown = show_metric(metric, reached["baseline"]["value"])
+        facts.append((f"baseline {metric}", shown, f"{model}, on the same data, to compare with"))
     return [
         *facts,
         ("steps", f"{reached['steps']:,}, best at {reached['best_step']:,}"),

@@ -20,7 +20,7 @@ from limelight.experiment.config import FILE, Experiment, experiment, settings_o
 from limelight.experiment.devices import choose
 from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
-from limelight.tasks.metrics import Judgement
+from limelight.tasks.metrics import Baseline, Judgement
 from limelight.tasks.task import Answer, Input, Task
 from limelight.training.checkpoint import not_used
 from limelight.training.distributed import World
@@ -57,6 +57,7 @@ class Report(Config):
     best_step: int = Field(description="step of the best checkpoint")
     seconds: float = Field(description="training time in seconds")
     parameters: int = Field(description="number of parameters of the model")
+    baseline: Baseline | None = Field(None, description="a simple model on the last split, to compare with")
     classes: dict[str, dict[str, float]] = Field({}, description="metrics by class on the last split")
     confusion: list[list[int]] = Field([], description="predictions by true class, on the last split")
 

@@ -155,11 +155,14 @@ def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -
     for split in judged:
         with watcher.phase(f"evaluating the best weights on the {split} split"):
             judgements[split] = run.judge(split)
+    with watcher.phase("fitting a simple model to compare with"):
+        baseline = run.task.baseline(run.dataset, judged[-1])
     report = Report(
         experiment=run.experiment.name,
         data=run.dataset.notes,
         metrics={split: judgement.values for split, judgement in judgements.items()},
         signatures=judgements[judged[-1]].signatures,
+        baseline=baseline,
         classes={name: asdict(one) for name, one in judgements[judged[-1]].classes.items()},
         confusion=judgements[judged[-1]].confusion,
         steps=progress.step,

@@ -6,7 +6,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from limelight.errors import wrong
 from limelight.models.encoder import EncoderConfig, SequenceEncoder, output_network
+from limelight.models.linear_path import LinearPath
 from limelight.models.sizes import Sizes
 from limelight.nn import MultiHeadAttention, padding_mask
 
@@ -20,6 +22,19 @@ class ClassifierConfig(EncoderConfig):
         description="how the vectors of all items become one: their mean, their maximum, that of an added "
         "class token, or attention with a learned query",
     )
+    linear: float = Field(
+        0.0,
+        ge=0,
+        le=1_000,
+        description="factor of the linear path, which adds a score of each word and n-gram to the logits; "
+        "0: no linear path",
+    )
+    unknown: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="probability that a word or n-gram is treated as unknown in a training step",
+    )
 
     @model_validator(mode="after")
     def _class_token_attends_to_all(self) -> Self:
@@ -32,7 +47,8 @@ class ClassifierConfig(EncoderConfig):
     @property
     def summary(self) -> str:
         """The model in one line: "classifier: 1 layer, 1 head of width 32, post-norm, ..., mean pooling"."""
-        return f"{self.kind}: {', '.join([*self._encoder_words(), f'{self.pooling} pooling'])}"
+        words = [*self._encoder_words(), f"{self.pooling} pooling", *(["linear path"] * (self.linear > 0))]
+        return f"{self.kind}: {', '.join(words)}"
 
     def build(self, sizes: Sizes) -> "Classifier":
         """A model with random weights."""
@@ -94,7 +110,7 @@ class ClassToken(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Encoder, pooling, output network."""
+    """Encoder, pooling, output network; optionally a linear path beside them."""
 
     def __init__(self, config: ClassifierConfig, sizes: Sizes) -> None:
         super().__init__()
@@ -108,12 +124,28 @@ class Classifier(nn.Module):
         else:
             self.pooling = MeanPooling() if config.pooling == "mean" else MaxPooling()
         self.output = output_network(config.width, sizes.outputs, config.dropout)
+        if sizes.features and (config.linear or config.unknown):
+            raise wrong("model.linear or model.unknown", "set", "0 for both if the inputs are vectors")
+        self.unknown = config.unknown
+        self.linear: LinearPath | None = None
+        if config.linear:
+            self.linear = LinearPath(sizes.ngrams or sizes.vocabulary, sizes.outputs, config.linear)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) | (B, T, features), (B) -> (B, L)
+        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, L)
 
         The logits of every sequence; `lengths` are those of the sequences without padding.
         """
+        known = 1.0
+        if self.training and self.unknown:
+            known = 1 - self.unknown
+            inputs = inputs * (torch.rand(inputs.shape, device=inputs.device) < known)
+        logits_BL = self._transformer(inputs, lengths)
+        # What remains of the linear path is scaled as in dropout: it is divided by the root of its number.
+        return logits_BL if self.linear is None else logits_BL + self.linear(inputs, lengths) / known**0.5
+
+    def _transformer(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, L)"""
         x_BTD = self.encoder.embed(inputs)
         if isinstance(self.pooling, ClassToken):
             x_BTD = self.pooling.prepend(x_BTD)

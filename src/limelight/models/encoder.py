@@ -42,11 +42,12 @@ class SequenceEncoder(nn.Module):
         self.encoder = Encoder(config.depth, config.block_config)
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """(B, T) | (B, T, features) -> (B, T, D)
+        """(B, T) | (B, T, ids) | (B, T, features) -> (B, T, D)
 
-        The input network, without positions.
+        The input network, without positions. Of an item with several ids, the first is that of its word.
         """
         if isinstance(self.input, nn.Embedding):
+            inputs = inputs[..., 0] if inputs.dim() == 3 else inputs
             return self.dropout(self.input(inputs))
         return self.input(self.dropout(inputs))
 

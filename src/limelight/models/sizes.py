@@ -12,6 +12,7 @@ class Sizes:
 
     outputs: int  # classes, numbers per prediction, or tokens of the target vocabulary
     vocabulary: int = 0
+    ngrams: int = 0  # words and n-grams, if each item is a word with its n-grams
     features: int = 0
     longest: int = 0  # the length of the longest sequence in the data
     shared: bool = False  # whether inputs and outputs are tokens of the same vocabulary

@@ -41,6 +41,15 @@ class Judgement:
     confusion: list[list[int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """The result of a simple model without a neural network."""
+
+    model: str  # what it is, such as "TF-IDF with logistic regression"
+    metric: str
+    value: float
+
+
 def judge_classes(truth: Tensor, predicted: Tensor, names: Sequence[str]) -> Judgement:
     """(N), (N) -> precision, recall and F1 of each class, and the confusion matrix
 

@@ -18,7 +18,7 @@ from limelight.data.text.vocabulary import mark_unknown
 from limelight.errors import WrongInput, unknown
 from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
-from limelight.tasks.metrics import DESCRIPTIONS, Judgement
+from limelight.tasks.metrics import DESCRIPTIONS, Baseline, Judgement
 from limelight.view.record import Record
 
 Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its bytes or pixels; a sequence
@@ -175,6 +175,10 @@ class Task(ABC, Generic[D]):
     def figures(self, model: nn.Module, dataset: D, split: str, name: str) -> dict[str, Figure]:
         """Figures of a trained model besides its curves, confusion matrix and attention, by file name."""
         return {}
+
+    def baseline(self, dataset: D, split: str) -> Baseline | None:
+        """The result of a simple model without a neural network, to compare with; None if there is none."""
+        return None
 
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
         """Metrics of whole answers, which are too slow to compute during training."""

@@ -27,6 +27,12 @@ class TrainConfig(Config):
         description="passes over the training data; 0.5 uses half of it once",
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1_000_000},  # pydantic omits those of unions
     )
+    epoch_steps: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="minimum number of steps per epoch: with little data, an epoch is several passes",
+    )
     batch: int = Field(128, ge=1, le=1_000_000, description="examples per step, over all processes together")
     accumulate: int = Field(
         1,

@@ -77,9 +77,10 @@ class Trainer:
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
         self._lengths = dataset.lengths("train")
-        self.steps_per_epoch = math.ceil(len(self._lengths) / config.batch)
+        self._steps_per_pass = math.ceil(len(self._lengths) / config.batch)
+        self.steps_per_epoch = max(self._steps_per_pass, config.epoch_steps)
         self.total = max(1, round(self.steps_per_epoch * config.epochs))
-        self._epoch, self._batches = -1, list[Tensor]()
+        self._pass, self._batches = -1, list[Tensor]()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
         self._schedule = SCHEDULES[config.schedule]
@@ -200,11 +201,11 @@ class Trainer:
         self.watcher.step(progress.step, batch.tokens, {name: total / count for name, total in now.items()})
 
     def _batch(self, step: int) -> Batch:
-        epoch, number = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._batches = epoch_batches(self._lengths, self.config.batch, self.seed, epoch)
-            self._epoch = epoch
-        return self.dataset.batch("train", self._batches[number])
+        pass_number, batch_number = divmod(step, self._steps_per_pass)
+        if pass_number != self._pass:
+            self._batches = epoch_batches(self._lengths, self.config.batch, self.seed, pass_number)
+            self._pass = pass_number
+        return self.dataset.batch("train", self._batches[batch_number])
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.precision == "float32":

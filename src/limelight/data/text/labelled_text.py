@@ -22,6 +22,7 @@ from limelight.data.splits import (
     shuffle_groups,
 )
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
+from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import TEXT_NAMES, Column
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
@@ -32,6 +33,7 @@ LABEL_NAMES = ("label", "class", "target", "sentiment", "category", "rating", "s
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 can represent it, and differences of such numbers
+TextReader = Words | WordNgrams | Characters | Subwords
 MOST_CLASSES = 20  # more distinct integers are treated as numbers
 
 
@@ -57,8 +59,12 @@ class LabelledText(DataConfig):
     header: Literal["auto", "yes", "no"] = Field(
         "auto", description="whether the first row contains the names of the columns; auto: detect it"
     )
-    vocabulary: Literal["words", "characters", "subwords"] = Field("words", description="kind of tokens")
-    vocabulary_size: int = Field(20_000, ge=2, le=1_000_000, description="maximum number of tokens")
+    vocabulary: Literal["words", "ngrams", "characters", "subwords"] = Field(
+        "words", description="kind of tokens; ngrams: words, each with its n-grams, for model.linear"
+    )
+    vocabulary_size: int = Field(
+        20_000, ge=2, le=1_000_000, description="maximum number of tokens; with ngrams, of words"
+    )
     rarest: int = Field(
         2,
         ge=1,
@@ -109,9 +115,7 @@ class LabelledText(DataConfig):
         reader = self._build_vocabulary([row.text for row in splits["train"]])
         return self._encode(splits, reader, answers, column, notes)
 
-    def load_other(
-        self, path: Path, reader: Words | Characters | Subwords, answers: Answers, column: Column
-    ) -> SequenceData:
+    def load_other(self, path: Path, reader: TextReader, answers: Answers, column: Column) -> SequenceData:
         """Other rows than those of training, encoded in the same way; a single file is the split "new"."""
         files = _find_files(path) if path.is_dir() else {"new": path}
         splits, notes = dict[str, list[Row]](), list[str]()
@@ -127,7 +131,7 @@ class LabelledText(DataConfig):
     def _encode(
         self,
         splits: dict[str, list[Row]],
-        reader: Words | Characters | Subwords,
+        reader: TextReader,
         answers: Answers,
         column: Column,
         notes: list[str],
@@ -136,7 +140,8 @@ class LabelledText(DataConfig):
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
         if cut:
-            notes.append(f"{cut:,} texts truncated to {self.longest:,} {self.vocabulary}")
+            unit = "words" if self.vocabulary == "ngrams" else self.vocabulary
+            notes.append(f"{cut:,} texts truncated to {self.longest:,} {unit}")
         examples = {
             name: Examples(Ragged.from_rows([text[: self.longest] for text in split]), targets[name])
             for name, split in texts.items()
@@ -208,8 +213,10 @@ class LabelledText(DataConfig):
             return Answers(kind=kind, names=tuple(sorted(set(labels))))
         return Answers(kind=kind, names=("no", "yes") if kind == "yes-no" else ())
 
-    def _build_vocabulary(self, texts: Sequence[str]) -> Words | Characters | Subwords:
+    def _build_vocabulary(self, texts: Sequence[str]) -> TextReader:
         try:
+            if self.vocabulary == "ngrams":
+                return WordNgrams.build(texts, self.vocabulary_size, self.rarest)
             return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
         except WrongInput as error:
             raise WrongInput(f"{self.path}: {error}") from None

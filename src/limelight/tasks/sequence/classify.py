@@ -1,7 +1,7 @@
 """One answer per sequence: a class, yes or no, or a number."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,8 @@ from limelight.data.synthetic.sequences import Brackets, Count, Majority
 from limelight.data.text.labelled_text import LabelledText
 from limelight.data.text.symbols import Symbols, Vectors
 from limelight.models.classifier import ClassifierConfig
-from limelight.tasks.metrics import Judgement, judge_classes, judge_numbers
+from limelight.tasks.metrics import Baseline, Judgement, judge_classes, judge_numbers
+from limelight.tasks.sequence.baseline import linear_baseline
 from limelight.tasks.sequence.shared import PREDICT_BATCH, SequenceTask, SequenceTaskConfig
 from limelight.tasks.task import Scores
 
@@ -59,6 +60,15 @@ class Classify(SequenceTask):
         if self.answers.kind == "number":
             return judge_numbers(truth, predicted)
         return judge_classes(truth, predicted, self.answers.names)
+
+    def baseline(self, dataset: SequenceData, split: str) -> Baseline | None:
+        """For texts: TF-IDF with a linear model, if scikit-learn is installed."""
+        if not {"train", split} <= dataset.texts.keys():
+            return None
+        known, new = (
+            (dataset.texts[name], cast(Tensor, dataset.examples(name).targets)) for name in ("train", split)
+        )
+        return linear_baseline(self.answers.kind, *known, *new)
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
         """(L) -> (L), the probability of each class; empty for a number"""

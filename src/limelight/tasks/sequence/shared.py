@@ -12,6 +12,7 @@ from limelight.config import Config, read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
+from limelight.data.text.ngrams import COLUMNS
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import Column, find_column, is_table
 from limelight.errors import WrongInput, wrong
@@ -91,6 +92,7 @@ class SequenceTask(Task[SequenceData]):
         return Sizes(
             outputs=self.answers.outputs,
             vocabulary=0 if self.reader.kind == "vectors" else self.reader.size,
+            ngrams=self.reader.total if self.reader.kind == "ngrams" else 0,
             features=self.reader.features if self.reader.kind == "vectors" else 0,
             longest=self._state.longest,
         )
@@ -107,9 +109,8 @@ class SequenceTask(Task[SequenceData]):
     def blank(self, count: int) -> Batch:
         """A batch of `count` examples without content, as long as the longest of training."""
         shape, sizes = (count, self._state.longest), self.sizes
-        inputs = (
-            torch.zeros(*shape, sizes.features) if sizes.features else torch.zeros(shape, dtype=torch.long)
-        )
+        ids = (*shape, COLUMNS) if sizes.ngrams else shape
+        inputs = torch.zeros(*shape, sizes.features) if sizes.features else torch.zeros(ids, dtype=torch.long)
         return Batch(inputs, torch.zeros(shape), torch.arange(count))
 
     def sample(self, dataset: SequenceData, split: str) -> str:
@@ -166,7 +167,8 @@ class SequenceTask(Task[SequenceData]):
         lengths = unlike_lengths(map(len, rows), (self._state.shortest, self._state.longest))
         if self.reader.kind in ("symbols", "vectors"):
             return lengths
-        tokens = ((self.reader.tokens(line), row.tolist()) for line, row in zip(lines, rows, strict=True))
+        ids = [row[:, 0].tolist() if row.dim() == 2 else row.tolist() for row in rows]
+        tokens = ((self.reader.tokens(line), row) for line, row in zip(lines, ids, strict=True))
         return lengths + unlike_tokens(pair for both in tokens for pair in zip(*both, strict=False))
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
@@ -269,8 +271,14 @@ class SequenceTask(Task[SequenceData]):
 
     def _check(self, row: Tensor, number: int) -> Tensor:
         """The sequence in the type that the model takes; anything that is not a valid sequence is refused."""
-        features, size = self.sizes.features, self.sizes.vocabulary
-        if features:
+        features, size, ngrams = self.sizes.features, self.sizes.vocabulary, self.sizes.ngrams
+        if ngrams:
+            allowed = (
+                f"(T, {COLUMNS}), of integers: a word from 0 to {size - 1}, n-grams from 0 to {ngrams - 1}"
+            )
+            good = row.dim() == 2 and row.shape[1] == COLUMNS and not row.is_floating_point()
+            good = good and bool(((row >= 0) & (row < ngrams)).all() & (row[:, 0] < size).all())
+        elif features:
             allowed, good = f"(T, {features}), of numbers", row.dim() == 2 and row.shape[1] == features
         else:
             allowed = f"(T), of integers from 0 to {size - 1}"
