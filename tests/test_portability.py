@@ -139,7 +139,7 @@ def test_a_run_is_locked_interrupted_and_resumed_to_the_same_bits(tmp_path: Path
     process.send_signal(signal.SIGINT)
     errors = process.communicate()[1]
     assert process.returncode == 130, errors
-    assert errors.endswith(f" and saved; resume with: limelight train {there} --resume\n")
+    assert errors.endswith(f" and saved; resume with: python -m limelight train {there} --resume\n")
     code, _, errors = run("-m", "limelight", "train", str(there), "--resume")
     assert code == 0, errors
     assert "warning" not in errors
@@ -157,11 +157,11 @@ def test_the_verdicts_of_check_are_the_same_and_a_note_says_what_is_not_limited(
     here = command("check", str(tmp_path), "--json")
     code, output, errors = run("-m", "limelight", "check", str(tmp_path), "--json")
     assert code == here.returncode == 1, errors
-    there = [json.loads(line) for line in output.splitlines()]
+    there = json.loads(output)
     for found in there:
         [note] = found.pop("notes")
         assert note.endswith("are not limited; processes that it starts are not ended")
-    expected: list[dict[str, Any]] = [json.loads(line) for line in here.stdout.splitlines()]
+    expected: list[dict[str, Any]] = json.loads(here.stdout)
     assert [found.pop("notes") for found in expected] == [[], []]
     assert there == expected
 

@@ -77,7 +77,7 @@ def test_a_signal_saves_the_run_and_prints_how_to_resume(number: int, code: int,
     assert out == ""
     last = errors.splitlines()[-1]
     assert last.startswith("limelight: stopped at step ")
-    assert last.endswith(f" and saved; resume with: limelight train {run} --resume")
+    assert last.endswith(f" and saved; resume with: python -m limelight train {run} --resume")
     found = newest(run / "checkpoints")
     assert found is not None
     assert f"at step {found.step} of" in last

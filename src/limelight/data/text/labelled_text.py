@@ -96,7 +96,7 @@ class LabelledText(DataConfig):
             if not rows:
                 raise WrongInput(f"{self.path}: too few rows: no row is left for the {name} split")
         answers = self._find_answers([row.label for row in splits["train"]])
-        targets = {"train": _targets(splits["train"], answers)}
+        targets = {name: _targets(rows, answers) for name, rows in splits.items()}
         if len(targets["train"].unique()) < 2:
             label = splits["train"][0].label
             raise WrongInput(

@@ -109,7 +109,7 @@ class PairFiles(DataConfig):
         """All pairs of other files than those of training; those of a single file are the split "new"."""
         path = Path(self.path)
         if os.path.isdir(path):
-            found, sides = self._read_folder(path)
+            found, sides = self._read_folder(path, ("train", "validation", "test"))
         else:
             read, sides = self._read_file(path)
             found = {"new": read["train"]}
@@ -132,10 +132,13 @@ class PairFiles(DataConfig):
         sides = self._choose_sides(path, COLUMNS)
         return {"train": Lines.with_tabs(path, reverse=sides != COLUMNS)}, sides
 
-    def _read_folder(self, path: Path) -> tuple[dict[str, "Lines"], tuple[str, str]]:
+    def _read_folder(
+        self, path: Path, named: Sequence[str] = ("train",)
+    ) -> tuple[dict[str, "Lines"], tuple[str, str]]:
+        """The lines of each split and the sides; `named` are the splits whose files name the languages."""
         sets = _find_sets(path)
-        named = sets["train"] or {name: files for split in SPLITS for name, files in sets[split].items()}
-        languages = sorted({language for files in named.values() for language in files})
+        files_of = [files for split in named for files in sets[split].values()]
+        languages = sorted({language for files in files_of for language in files})
         if len(languages) < 2:
             none = "there is none; for a file with tabs, pass the file"
             found = f"there is only {languages[0]}" if languages else none
