@@ -29,8 +29,8 @@ def check_same_training(recipe: str, compiled: list[dict[str, Any]], plain: list
         assert one["train"]["loss"] == pytest.approx(other["train"]["loss"], rel=0.2)
 
 
-@pytest.mark.parametrize("recipe", ["reverse", "brackets", "translate", "translate-rnn", "digits"])
-def test_every_kind_of_model_can_be_trained_with_torch_compile(
+@pytest.mark.parametrize("recipe", ["brackets", "translate", "digits"])
+def test_models_can_be_trained_with_torch_compile(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.compiler.reset()

@@ -155,8 +155,7 @@ def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -
     for split in judged:
         with watcher.phase(f"evaluating the best weights on the {split} split"):
             judgements[split] = run.judge(split)
-    with watcher.phase("fitting a simple model to compare with"):
-        baseline = run.task.baseline(run.dataset, judged[-1])
+            baseline = run.task.baseline(run.dataset, split) if split == judged[-1] else None
     report = Report(
         experiment=run.experiment.name,
         data=run.dataset.notes,

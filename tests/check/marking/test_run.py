@@ -201,7 +201,7 @@ def check_class(folder: Path, size: int, styles: Sequence[str], seconds: int, ru
 
 @pytest.mark.slow
 def test_a_small_class_is_marked_the_same_in_each_run(tmp_path: Path) -> None:
-    check_class(tmp_path, 7, ["torch_style"], seconds=2, runs=2)
+    check_class(tmp_path, 5, ["torch_style"], seconds=1, runs=2)
 
 
 @pytest.mark.torture
