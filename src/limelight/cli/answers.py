@@ -7,7 +7,9 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from limelight.errors import WrongInput, wrong
 from limelight.experiment import Run
 from limelight.tasks.task import Answer, Task
 from limelight.terminal import print_json
+from limelight.training.progress import watcher
 
 TABLES = {".csv": ",", ".tsv": "\t"}
 INSPECTED = 10_000  # inputs that are compared with those of training
@@ -56,6 +59,35 @@ class Answered:
             words = " ".join(f"{source}-{target}" for source, target in one.alignment)
             before = f"{_log(one.probability):.3f}\t" if self.result.others else ""
             yield f"{name}{before}{one.text}" + (f"\t{words}" if words else "")
+
+
+def predict_all(
+    run: Run,
+    arguments: tuple[str, ...],
+    options: dict[str, Any],
+    *,
+    out: Path | None,
+    as_json: bool,
+    as_jsonl: bool,
+) -> None:
+    """Answer all inputs, and print the answers or write them to a table."""
+    run.task.read_options(options)  # before any input is read
+    if out is not None and out.suffix.lower() not in TABLES:
+        raise wrong("--out", repr(str(out)), "a name that ends in .csv or .tsv")
+    kept, keep = list[Answered](), out is not None or as_json
+    show = kept.append if keep else partial(print_answer, as_jsonl=as_jsonl)
+    typed = not arguments and sys.stdin and sys.stdin.isatty()  # answer each line at once, as each image
+    together = 1 if typed or run.task.input_kind == "image" else 1_000
+    given = list(inputs(arguments, run.task)) if arguments else inputs(arguments, run.task)
+    try:
+        with watcher().phase("predicting") if keep else nullcontext():
+            answer_all(run, given, together, show, options)
+    except WrongInput:
+        if kept:  # some inputs have an answer
+            finish(kept, out)
+        raise
+    if keep:
+        finish(kept, out)
 
 
 def inputs(arguments: tuple[str, ...], task: Task[Any]) -> Iterator[Given]:
@@ -140,12 +172,6 @@ def _groups(given: Iterable[Given], size: int) -> Iterator[list[Given]]:
             group = []
     if group:
         yield group
-
-
-def check_table_name(path: Path) -> None:
-    """Refuse a file name that is not that of a table."""
-    if path.suffix.lower() not in TABLES:
-        raise wrong("--out", repr(str(path)), "a name that ends in .csv or .tsv")
 
 
 def write_table(path: Path, answered: Sequence[Answered]) -> None:

@@ -1,8 +1,5 @@
 """The commands that train models and use the runs. Imports late, so that `--help` does not wait for torch."""
 
-import sys
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -187,20 +184,10 @@ def predict(
     as_jsonl
         Print the same as one JSON object per line, each as soon as it is known.
     """
-    from limelight.cli.answers import (
-        Answered,
-        answer_all,
-        check_table_name,
-        finish,
-        inputs,
-        print_answer,
-    )
-    from limelight.errors import WrongInput
+    from limelight.cli.answers import predict_all
     from limelight.experiment import open_run
     from limelight.terminal import given_options
-    from limelight.training.progress import watcher
 
-    opened = open_run(run, device=device)
     options = given_options(
         beam=beam,
         n_best=n_best,
@@ -211,24 +198,7 @@ def predict(
         seed=seed,
         alignment=alignment or None,
     )
-    opened.task.read_options(options)  # before any input is read
-    if out is not None:
-        check_table_name(out)
-    kept = list[Answered]()
-    keep = out is not None or as_json
-    show = kept.append if keep else partial(print_answer, as_jsonl=as_jsonl)
-    typed = not text and sys.stdin and sys.stdin.isatty()  # answer each line at once, as each image
-    together = 1 if typed or opened.task.input_kind == "image" else 1_000
-    given = list(inputs(text, opened.task)) if text else inputs(text, opened.task)
-    try:
-        with watcher().phase("predicting") if keep else nullcontext():
-            answer_all(opened, given, together, show, options)
-    except WrongInput:
-        if kept:  # some inputs have an answer
-            finish(kept, out)
-        raise
-    if keep:
-        finish(kept, out)
+    predict_all(open_run(run, device=device), text, options, out=out, as_json=as_json, as_jsonl=as_jsonl)
 
 
 def see(
