@@ -140,6 +140,8 @@ def test_evaluate_prints_the_metrics_of_the_report(trained: Path) -> None:
         (["predict", "nowhere", "1 2 3"], "nowhere is not a run folder"),
         (["explain", "revers"], "did you mean 'reverse'?"),
         (["train"], "RECIPE is missing (see limelight train --help)"),
+        (["train", "reverse", "heads=2"], "unexpected argument: heads=2; a setting? write --set before it"),
+        (["train", "reverse", "--set", "model.heads=3"], "limelight: model.heads is 3; allowed: a divisor"),
         (["train", "reverse", "more"], "unexpected argument: more (see limelight train --help)"),
         (["train", "reverse", "--resum"], "Did you mean --resume? (see limelight train --help)"),
     ],

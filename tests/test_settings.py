@@ -93,6 +93,8 @@ def test_settings_are_listed_by_section(capsys: pytest.CaptureFixture[str]) -> N
     rows = json.loads(command("settings", "--json").stdout)
     assert {row["key"] for row in rows} == {one.key for one in SETTINGS}
     assert "did you mean 'train'?" in command("settings", "trian").stderr
+    heads = json.loads(command("settings", "heads", "--json").stdout)
+    assert {row["key"] for row in heads} == {"model.heads"}
 
 
 def test_explain_lists_the_settings_of_a_recipe() -> None:

@@ -62,6 +62,8 @@ def _usage(error: CycloptsError, arguments: list[str]) -> str:
         message += _setting(str(error.token.keyword), arguments)
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
+        if error.command_chain in SETTABLE and all("=" in token for token in error.unused_tokens or ()):
+            message += "; a setting? write --set before it"
     elif isinstance(error, MissingArgumentError) and error.argument and error.argument.index is not None:
         message = f"{error.argument.name.removeprefix('--').upper()} is missing"
     if not error.command_chain:

@@ -1,5 +1,6 @@
 """The base class of all configs, and error messages that name the full key."""
 
+import re
 from functools import cache
 from typing import Any, TypeVar
 
@@ -91,6 +92,8 @@ def _first_wrong(config: type[Config], values: dict[str, Any], error: ErrorDetai
     if what == "value_error":  # from a validator of our own, with a message of its own
         if not key:
             return WrongInput(message)
+        if re.match(r"[a-z_]+ is ", message):  # about one of its keys
+            return WrongInput(f"{key}.{message}")
         return WrongInput(f"{key} {message}" if message.startswith("is ") else f"{key}: {message}")
     return wrong(key or "the experiment", repr(error["input"]), message)
 

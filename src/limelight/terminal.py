@@ -29,7 +29,10 @@ def show_report(run: Run) -> None:
             table.add_row(f"{split} {name}", show_metric(name, value))
     if report["baseline"]:
         metric, model = report["baseline"]["metric"], report["baseline"]["model"]
-        table.add_row(f"baseline {metric}", f"{show_metric(metric, report['baseline']['value'])} ({model})")
+        split = list(report["metrics"])[-1]
+        table.add_row(
+            f"{split} baseline {metric}", f"{show_metric(metric, report['baseline']['value'])} ({model})"
+        )
     table.add_row("steps", f"{report['steps']} (best: {report['best_step']})")
     table.add_row("training time", f"{report['seconds']} s")
     table.add_row("parameters", f"{report['parameters']:,}")

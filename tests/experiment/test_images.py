@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from command import command
+from drawn import noise
 from PIL import Image
 from support import must_fail, not_none
 from tiny import StopAt
@@ -158,6 +159,11 @@ def test_a_folder_of_images_is_predicted_as_its_images(run: Run, folder: Path) -
     answers = [answer.text for answer in run.predict(paths)]
     lines = [f"{path}\t{answer}" for path, answer in zip(paths, answers, strict=True)]
     assert command("predict", str(run.path), str(folder)).stdout.splitlines() == lines
+    run_folder = folder / "runs" / "digits"
+    run_folder.mkdir(parents=True)
+    (run_folder / "experiment.toml").touch()
+    noise().save(run_folder / "attention.png")  # a figure of a run is not an input
+    assert command("predict", str(run.path), str(folder)).stdout.splitlines() == lines
     paths[3].write_bytes(b"broken")
     done = command("predict", str(run.path), str(folder))
     assert done.returncode == 2
@@ -167,13 +173,17 @@ def test_a_folder_of_images_is_predicted_as_its_images(run: Run, folder: Path) -
     assert found[:3] + found[4:] == lines[:3] + lines[4:]
 
 
-def test_an_image_run_is_evaluated_on_other_images(run: Run, folder: Path) -> None:
+def test_an_image_run_is_evaluated_on_other_images(run: Run, folder: Path, tmp_path: Path) -> None:
     images = run.dataset.examples("test")
     answers = run.predict(list(images.pixels[:7]))
     labels = images.labels[:7].tolist()
     right = [answer.text == str(label) for answer, label in zip(answers, labels, strict=True)]
     done = json.loads(command("evaluate", str(run.path), "--data", str(folder), "--json").stdout)
     assert done["accuracy"] == pytest.approx(sum(right) / 7)
+    (alone,) = {path.parent for path in list(folder.rglob("*.png"))[:1]}
+    (tmp_path / "one").mkdir()
+    alone.rename(tmp_path / "one" / alone.name)
+    assert run.evaluate(data=tmp_path / "one")["accuracy"] in (0, 0.5, 1)
     (folder / "cat").mkdir()
     (folder / "cat" / "cat.png").write_bytes(next(folder.rglob("*.png")).read_bytes())
     refused = command("evaluate", str(run.path), "--data", str(folder))

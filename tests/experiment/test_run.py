@@ -325,6 +325,11 @@ def test_a_single_line_is_one_input_and_other_types_are_refused(tmp_path: Path) 
             made.predict(wrong)  # type: ignore[arg-type]
 
 
+def test_other_settings_are_not_told_to_resume(run: Run) -> None:
+    with pytest.raises(WrongInput, match=r"contains a run with other settings; choose another folder"):
+        limelight.train("reverse", {"model.hidden": 7}, out=run.path)
+
+
 def test_an_error_in_a_toml_file_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         limelight.experiment.experiment("reverse").to_toml().replace("heads", "heds")

@@ -112,6 +112,21 @@ def test_columns_without_a_header_are_found_by_their_position(tmp_path: Path) ->
     check_file(made, tmp_path / "new.csv", NEW)
 
 
+def test_a_header_in_a_new_file_is_not_data_even_if_training_had_none(tmp_path: Path) -> None:
+    (tmp_path / "films.csv").write_text(table([(text, label) for text, label in ROWS]))
+    made = limelight.train("text", {"train.epochs": 4}, out=tmp_path / "run", data=tmp_path / "films.csv")
+    (tmp_path / "new.csv").write_text(table([("id", "text"), *((str(i), t) for i, (t, _) in enumerate(NEW))]))
+    check_file(made, tmp_path / "new.csv", NEW)
+    labelled = table([("label", "text"), *((label, text) for text, label in NEW)])
+    (tmp_path / "labelled.csv").write_text(labelled)
+    assert made.evaluate(data=tmp_path / "labelled.csv")["accuracy"] == 1
+
+
+def test_rows_without_a_text_keep_their_place(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text('opinion\ngreat film\n""\n   \nawful film\n')
+    assert run.task.inputs_in(tmp_path / "new.csv") == ["great film", "", "", "awful film"]
+
+
 def test_a_run_of_0_8_1_finds_the_text_column_by_its_usual_names(run: Run, tmp_path: Path) -> None:
     """Runs of 0.8.1 did not save the column."""
     task: Any = run.task
@@ -174,6 +189,17 @@ def test_inputs_unlike_those_of_training_give_warnings(run: Run) -> None:
     assert "2 of 7 tokens (29%) do not occur in training, such as 'zorp', 'blip'" in other.stderr
     length = command("predict", str(run.path), "great " * 150)
     assert "1 input has a length unlike training (" in length.stderr
+    long = command("predict", str(run.path), "great " * 999, "zorp blip")
+    assert "such as 999; expect mistakes" in long.stderr
+    assert "1 of 2 inputs were truncated to 400 tokens" in long.stderr
+    assert "; 1 of 2 inputs have mostly such tokens" in long.stderr
+
+
+@pytest.mark.parametrize("verb", ["predict", "see"])
+def test_a_mistyped_file_name_is_not_read_as_a_text(run: Run, verb: str) -> None:
+    done = command(verb, str(run.path), "nwe.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "limelight: nwe.csv: No such file or directory\n"
 
 
 def test_a_run_is_evaluated_on_other_data(run: Run, tmp_path: Path) -> None:

@@ -159,11 +159,10 @@ def summary(found: list[FileReport], *, strict: bool = False) -> str:
     """One line about all files; `strict` counts warnings, too."""
     reports = [report for one in found for report in one.reports]
     checked = [report for report in reports if not report.trouble]
-    broken = sum(bool(report.broken) for report in checked)
+    broken = sum(bool(report.broken or (strict and report.warned)) for report in checked)
     unchecked = sum(len(one.unchecked) + bool(one.trouble) for one in found)
-    text = f"{len(checked)} object{'s' * (len(checked) != 1)} checked, {broken} with broken promises"
-    if strict:
-        text += f", {sum(bool(report.warned and not report.broken) for report in checked)} with warnings only"
+    what = "broken promises or warnings" if strict else "broken promises"
+    text = f"{len(checked)} object{'s' * (len(checked) != 1)} checked, {broken} with {what}"
     return f"{text}, {unchecked} not checked" if unchecked else text
 
 

@@ -18,4 +18,13 @@ Start with `limelight train reverse`. `limelight COMMAND --help` describes a com
 )
 for _command in (recipes, train, evaluate, predict, see, serve, explain, settings, init, check, mark):
     app.command(_command)
-app.register_install_completion_command(help="Install the completion of commands and options in your shell.")
+
+
+@app.command(name="--install-completion")
+def install_completion() -> None:
+    """Install the completion of commands and options in your shell."""
+    path = app.install_completion()
+    script = path.read_text(encoding="utf-8")
+    # bash: where there is nothing to complete, such as a file to check, complete the names of files.
+    path.write_text(script.replace("complete -F ", "complete -o default -F "), encoding="utf-8")
+    print(f"{path}: restart your shell to use it")

@@ -17,6 +17,7 @@ from limelight.data.images.decode import SUFFIXES
 from limelight.data.paths import check_regular
 from limelight.errors import WrongInput, wrong
 from limelight.experiment import Run
+from limelight.experiment.config import FILE
 from limelight.tasks.task import Answer, Task
 from limelight.terminal import print_json
 from limelight.training.progress import watcher
@@ -74,6 +75,8 @@ def predict_all(
     run.task.read_options(options)  # before any input is read
     if out is not None and out.suffix.lower() not in TABLES:
         raise wrong("--out", repr(str(out)), "a name that ends in .csv or .tsv")
+    if out is not None and not out.parent.is_dir():  # before the work
+        raise WrongInput(f"{out.parent}: there is no such folder")
     kept, keep = list[Answered](), out is not None or as_json
     show = kept.append if keep else partial(print_answer, as_jsonl=as_jsonl)
     typed = not arguments and sys.stdin and sys.stdin.isatty()  # answer each line at once, as each image
@@ -106,10 +109,17 @@ def _images(argument: str, number: int, task: Task[Any]) -> Iterator[Given]:
     if not os.path.isdir(argument):
         yield Given(argument, cells=(argument,))
         return
-    paths = sorted(path for path in Path(argument).rglob("*") if path.suffix.lower() in SUFFIXES)
+    found = (path for path in Path(argument).rglob("*") if path.suffix.lower() in SUFFIXES)
+    paths = sorted(path for path in found if not _is_in_run(path, Path(argument)))
     if not paths:
         raise WrongInput(f"{argument}: the folder contains no image")
     yield from (Given(str(path), cells=(str(path),), is_listed=True) for path in paths)
+
+
+def _is_in_run(path: Path, folder: Path) -> bool:
+    """Whether a file below the folder is one of a run folder, such as a figure."""
+    between = [parent for parent in path.parents if folder in parent.parents]
+    return any((parent / FILE).is_file() for parent in between)
 
 
 def _texts(argument: str, number: int, task: Task[Any]) -> Iterator[Given]:
@@ -119,10 +129,17 @@ def _texts(argument: str, number: int, task: Task[Any]) -> Iterator[Given]:
         columns, rows = task.columns_in(Path(argument))
         for text, row in zip(task.inputs_in(Path(argument)), rows, strict=True):
             yield Given(text, tuple(columns), tuple(row))
+    elif looks_like_a_file(argument):
+        raise WrongInput(f"{argument}: No such file or directory")
     elif argument.isascii() or argument == argument.encode(errors="replace").decode():
         yield Given(argument, cells=(argument,))
     else:
         raise WrongInput(f"argument {number} is not UTF-8 text")
+
+
+def looks_like_a_file(argument: str) -> bool:
+    """Whether a text is probably the mistyped name of a file: one word with an extension of texts."""
+    return len(argument.split()) == 1 and Path(argument).suffix.lower() in {".txt", ".gz", *TABLES}
 
 
 def answer_all(

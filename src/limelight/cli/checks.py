@@ -120,4 +120,5 @@ def mark(
     if submissions is not None:
         marks = mark_class(submissions, rubric, out)
         unclear = sum(bool(one.troubles) for one in marks)
-        print(f"{len(marks)} submissions marked, {unclear} to look at: {out / 'overview.html'}")
+        count = f"{len(marks)} submission{'s' * (len(marks) != 1)}"
+        print(f"{count} marked, {unclear} to look at: {out / 'overview.html'}")

@@ -227,10 +227,14 @@ def see(
     dark
         Draw the figure on a dark background. An HTML page follows the setting of the browser.
     """
+    from limelight.cli.answers import looks_like_a_file
+    from limelight.errors import WrongInput
     from limelight.experiment import open_run
     from limelight.experiment.pages import write_records
 
     path = out or run / "report.html"
+    if given is not None and looks_like_a_file(given) and not Path(given).is_file():
+        raise WrongInput(f"{given}: No such file or directory")
     write_records(open_run(run, device=device), given, path, dark=dark)
     print(path)
 

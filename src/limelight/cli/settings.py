@@ -13,11 +13,13 @@ def settings(section: str = "", *, as_json: Json = False) -> None:
     Parameters
     ----------
     section
-        Only these settings: train, task, model, or one kind of them, such as model.vit or task.data.table. By
-        default all.
+        Only these settings: train, task, model, one kind of them, such as model.vit or task.data.table, or
+        the settings of this name, such as heads. By default all.
     as_json
         Print one JSON document.
     """
+    from dataclasses import replace
+
     from limelight.errors import unknown
     from limelight.experiment.config import sections_of
     from limelight.settings import path_of
@@ -26,7 +28,11 @@ def settings(section: str = "", *, as_json: Json = False) -> None:
     found = sections_of()
     chosen = [one for one in found if f"{path_of(one)}.".startswith(f"{section}." if section else "")]
     if not chosen:
-        raise unknown("section", section, {path_of(one) for one in found} - {""})
+        named = [(one, [s for s in one.settings if section in (s.key, s.name)]) for one in found]
+        chosen = [replace(one, settings=tuple(settings)) for one, settings in named if settings]
+    if not chosen:
+        known = {path_of(one) for one in found} | {one.name for one in found}
+        raise unknown("section", section, known - {""})
     show_settings(chosen, as_json=as_json)
 
 

@@ -228,7 +228,9 @@ class Run:
 def open_run(path: str | Path, *, device: str = "auto") -> Run:
     """Open a run folder. One that was trained with a plug-in runs the code of its copy, with a warning."""
     if not (Path(path) / FILE).is_file():
-        raise WrongInput(f"{path} is not a run folder: it has no {FILE}")
+        likely = Path("runs") / path
+        hint = f"; did you mean {likely}?" if (likely / FILE).is_file() else ""
+        raise WrongInput(f"{path} is not a run folder: it has no {FILE}{hint}")
     run = Run(Path(path), choose(device))
     if run.experiment.plugin:
         warnings.warn(f"{path} runs the code of its plug-in {run.experiment.plugin}", stacklevel=2)

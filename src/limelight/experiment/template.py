@@ -9,7 +9,7 @@ from limelight.experiment.config import Experiment, sections_of
 from limelight.settings import Section, Setting
 
 HEADER = """\
-# A recipe to edit. To train it: limelight train FILE.toml
+# A recipe to edit. To train it: limelight train FILE.toml --out runs/MINE
 # Settings that begin with # have their default value; remove the # to change them.
 """
 WIDTH = 98

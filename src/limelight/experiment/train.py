@@ -120,6 +120,8 @@ def _write_experiment(wanted: Experiment, folder: Path) -> None:
 def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool) -> None:
     """Refuse to overwrite a run, or to resume with other settings."""
     begun = (folder / FILE).is_file()
+    if begun and not resume and settings_of(experiment(folder)) != settings_of(wanted):
+        raise WrongInput(f"{folder} contains a run with other settings; choose another folder with --out")
     if begun and not resume:
         command = f"{program()} train {shlex.quote(str(folder))} --resume"
         again = f"resume it with `{command}`, or choose another folder with --out"

@@ -234,15 +234,18 @@ def unlike_lengths(lengths: Iterable[int], trained: tuple[int, int]) -> list[str
     return [f"{some} a length unlike training ({known} tokens), such as {unlike[0]:,}; expect mistakes"]
 
 
-def unlike_tokens(tokens: Iterable[tuple[str, int]]) -> list[str]:
-    """A warning if some tokens, given with their ids, are not in the vocabulary: their id is 0."""
-    found = list(tokens)
-    unknown = [token.removesuffix(mark_unknown("")) for token, number in found if number == 0]
+def unlike_tokens(inputs: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
+    """A warning if some tokens of the inputs, given with their ids, are not in the vocabulary: id 0."""
+    unknown = [token for one in inputs for token, number in one if number == 0]
     if not unknown:
         return []
-    share = f"{len(unknown):,} of {len(found):,} tokens ({len(unknown) / len(found):.0%})"
-    some = ", ".join(repr(token) for token in list(dict.fromkeys(unknown))[:MOST_UNKNOWN])
-    return [f"{share} do not occur in training, such as {some}"]
+    total = sum(map(len, inputs))
+    share = f"{len(unknown):,} of {total:,} tokens ({len(unknown) / total:.0%})"
+    names = dict.fromkeys(token.removesuffix(mark_unknown("")) for token in unknown)
+    some = ", ".join(map(repr, list(names)[:MOST_UNKNOWN]))
+    mostly = sum(2 * sum(number == 0 for _, number in one) > len(one) for one in inputs)
+    most = f"; {mostly:,} of {len(inputs):,} inputs have mostly such tokens" if mostly else ""
+    return [f"{share} do not occur in training, such as {some}{most}"]
 
 
 def check_record_size(tokens: int, described: str) -> None:

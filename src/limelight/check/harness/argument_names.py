@@ -90,7 +90,7 @@ _CALL_ROLES = {
     "return_state": r"(use|return|output|with)_?(cache|state|present|past|kv)\w*",
     "weights": r"(return|need|output|with|get)_?\w*(att\w*|weights?|scores?|maps?)",
     "average": r"average\w*",
-    "causal": r"\w*causal\w*|(is_|use_)?masked",
+    "causal": r"(?!causal_?ma?sk)\w*causal\w*|(is_|use_)?masked",
     "lengths": r"\w*(valid_?len\w*|lens|lengths?|valid)|len_\w+|\w+_len",
     "other": r"(additional|prepend|prefix|mem)_\w*mask|q(uery)?_?(pad\w*_?)?mask",
     "mask": r"\w*(mas[kc]|msk|masqu|padding|pad|allowed|attn_bias|visible|keep|attend|blocked"

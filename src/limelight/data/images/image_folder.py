@@ -73,7 +73,7 @@ class ImageFiles(DataConfig):
         except WrongInput as error:
             raise WrongInput(f"{path}: {error}") from None
 
-    def _read(self, path: Path, seed: int) -> Loaded:
+    def _read(self, path: Path, seed: int, least: int = 2) -> Loaded:
         check_regular(path)
         if not os.path.isdir(path):
             reason = (
@@ -84,7 +84,7 @@ class ImageFiles(DataConfig):
             raise WrongInput(f"{path}: {reason}")
         try:
             idx = find_idx(path)
-            splits, names, notes = _load_idx(idx) if idx else self._load_folder(path, seed)
+            splits, names, notes = _load_idx(idx) if idx else self._load_folder(path, seed, least)
         except OSError as error:  # a folder that cannot be read
             raise WrongInput(f"{error.filename or path}: {error.strerror or error}") from None
         return {name: images.choose(self.limit, seed) for name, images in splits.items()}, names, notes
@@ -94,7 +94,7 @@ class ImageFiles(DataConfig):
 
         A folder without train, dev and test folders is the split "new".
         """
-        splits, found, notes = self.model_copy(update={"limit": 0})._read(path, 1)
+        splits, found, notes = self.model_copy(update={"limit": 0})._read(path, 1, least=1)
         unknown_names = sorted(set(found) - set(names))
         if unknown_names:
             allowed = ", ".join(names[:MOST_NAMED])
@@ -105,8 +105,8 @@ class ImageFiles(DataConfig):
             relabelled = {"new": relabelled["train"]}
         return ImageData(relabelled, names, tuple(notes))
 
-    def _load_folder(self, path: Path, seed: int) -> Loaded:
-        found = _find_images(path).choose(self.limit, seed)
+    def _load_folder(self, path: Path, seed: int, least: int) -> Loaded:
+        found = _find_images(path, least).choose(self.limit, seed)
         paths = [image.path for image in found.images]
         shape = (3 if self.color else 1, self.size, self.size)
         decoder = ImageDecoder(paths, shape, SKIP if self.broken == "refuse" else None)
@@ -160,10 +160,11 @@ class FoundFiles:
         return replace(self, images=chosen)
 
 
-def _find_images(path: Path) -> FoundFiles:
+def _find_images(path: Path, least: int) -> FoundFiles:
+    """All images; there must be at least `least` classes."""
     folders, unused = _find_splits(path)
     names = tuple(folder.name for folder in _class_folders(folders["train"]))
-    if len(names) < 2:
+    if len(names) < least:
         present = f"there is only {short(names[0])}" if names else "there is none"
         inside = names and len(_class_folders(folders["train"] / names[0])) > 1
         hint = f"; did you mean {folders['train'] / names[0]}?" if inside else ""

@@ -36,8 +36,11 @@ class DelimitedFile:
     blank: int  # number of blank lines
 
     @staticmethod
-    def read(path: Path, *, min_columns: int = 2) -> "DelimitedFile":
-        """Read a file with at least `min_columns` columns; the separator is detected."""
+    def read(path: Path, *, min_columns: int = 2, keep_blank: bool = False) -> "DelimitedFile":
+        """Read a file with at least `min_columns` columns; the separator is detected.
+
+        Rows without content are dropped, unless they are to be kept.
+        """
         content = read_text(path)
         separator = _find_separator(path, content)
         split = [
@@ -47,6 +50,8 @@ class DelimitedFile:
         if not records:
             raise WrongInput(f"{path}: the file is empty")
         width = len(records[0][1])
+        if keep_blank:
+            records = [(line, fields if any(fields) else [""] * width) for line, fields in split]
         allowed = (
             f"{width}, as in the first row"
             if width > 1

@@ -24,7 +24,7 @@ from limelight.data.splits import (
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
-from limelight.data.text.text_column import TEXT_NAMES, Column
+from limelight.data.text.text_column import TEXT_NAMES, Column, names_a_text
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
@@ -121,8 +121,13 @@ class LabelledText(DataConfig):
         splits, notes = dict[str, list[Row]](), list[str]()
         for name, file in files.items():
             table = DelimitedFile.read(file)
-            wanted = self.model_copy(update={"text": column.name, "label": column.label or self.label})
-            splits[name], dropped = table.rows(column.header, *wanted._find_columns(table, column.header))
+            wanted, header = (
+                self.model_copy(update={"text": column.name, "label": column.label or self.label}),
+                column.header,
+            )
+            if not header and names_a_text(table):  # training had no header
+                wanted, header = self.model_copy(update={"text": "", "label": ""}), True
+            splits[name], dropped = table.rows(header, *wanted._find_columns(table, header))
             notes.append(f"{file.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
             if not splits[name]:
                 raise WrongInput(f"{file}: no row has a text")
@@ -159,6 +164,7 @@ class LabelledText(DataConfig):
             rows, dropped = table.rows(header, *columns)
             notes.append(f"{table.path.name}: {len(rows):,} rows kept, {dropped:,} dropped")
             splits[name] = [rows[i] for i in choose([row.label for row in rows], self.limit, seed)]
+            notes += [f"limit: {len(splits[name]):,} of them are used"] * (len(splits[name]) < len(rows))
         shares = missing_shares(files, self.validation, self.test)
         if shares:
             splits |= hold_out(_shuffle_rows(splits["train"], seed), shares)

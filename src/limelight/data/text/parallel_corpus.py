@@ -95,6 +95,7 @@ class PairFiles(DataConfig):
             pairs, note = self._filter(lines)
             splits[name] = [pairs[i] for i in choose([""] * len(pairs), self.limit, seed)]
             notes.append(note)
+            notes += [f"limit: {len(splits[name]):,} of them are used"] * (len(splits[name]) < len(pairs))
         shares = missing_shares(found, self.validation, self.test)
         if shares:
             groups = shuffle_groups(splits["train"], lambda pair: pair[0], generator(seed, "pairs"))

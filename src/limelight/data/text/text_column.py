@@ -22,12 +22,15 @@ class Column:
     def read(self, path: Path) -> list[str]:
         """The texts of another file, one per row. A file with a single column contains only texts."""
         names, rows = self.table(path)
-        index = names.index(self.name) if self.name in names else 0
+        known = [i for i, name in enumerate(names) if name == self.name or name.lower() in TEXT_NAMES]
+        index = names.index(self.name) if self.name in names else known[0] if known else 0
         return [row[index] for row in rows]
 
     def table(self, path: Path) -> tuple[list[str], list[list[str]]]:
         """The column names and the rows of another file with this column, or with texts only."""
-        table = DelimitedFile.read(path, min_columns=1)
+        table = DelimitedFile.read(path, min_columns=1, keep_blank=True)
+        if not self.header and names_a_text(table):
+            return find_column(path).table(path)
         names = table.names(self.header)
         if len(names) == 1 and names != [self.name]:  # texts without a header
             return ["text"], [fields for _, fields in table.records]
@@ -43,6 +46,11 @@ def is_table(path: Path) -> bool:
     if path.suffix.lower() == ".txt":
         return "\t" in read_text(path).split("\n", 1)[0]
     return path.suffix.lower() in SEPARATORS
+
+
+def names_a_text(table: DelimitedFile) -> bool:
+    """Whether the first row is a header with one usual name of a text column."""
+    return sum(name.lower() in TEXT_NAMES for name in table.names(header=True)) == 1
 
 
 def find_column(path: Path) -> Column:

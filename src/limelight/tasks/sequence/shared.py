@@ -164,12 +164,17 @@ class SequenceTask(Task[SequenceData]):
         """Warnings about lengths that did not occur in training, and about unknown words."""
         lines = [str(one) for one in inputs if str(one).strip()]
         rows = [self.encode(line) for line in lines]
-        lengths = unlike_lengths(map(len, rows), (self._state.shortest, self._state.longest))
+        trained = (self._state.shortest, self._state.longest)
         if self.reader.kind in ("symbols", "vectors"):
-            return lengths
+            return unlike_lengths(map(len, rows), trained)
+        tokens = [self.reader.tokens(line) for line in lines]
         ids = [row[:, 0].tolist() if row.dim() == 2 else row.tolist() for row in rows]
-        tokens = ((self.reader.tokens(line), row) for line, row in zip(lines, ids, strict=True))
-        return lengths + unlike_tokens(pair for both in tokens for pair in zip(*both, strict=False))
+        cut = sum(len(one) > len(row) for one, row in zip(tokens, rows, strict=True))
+        truncated = (
+            [f"{cut:,} of {len(rows):,} inputs were truncated to {self._state.cut:,} tokens"] if cut else []
+        )
+        known = [list(zip(*pair, strict=False)) for pair in zip(tokens, ids, strict=True)]
+        return unlike_lengths(map(len, tokens), trained) + truncated + unlike_tokens(known)
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
         """(T, L) | (L) -> the probabilities of all answers, per item or per sequence; empty for numbers"""

@@ -306,7 +306,7 @@ class Translate(Task[PairData]):
         lines = [str(line) for line in inputs if str(line).strip()]
         rows = [self.source.encode(line).tolist() for line in lines]
         tokens = ((self.source.tokens(line), row) for line, row in zip(lines, rows, strict=True))
-        unknown = unlike_tokens(pair for both in tokens for pair in zip(*both, strict=True))
+        unknown = unlike_tokens([list(zip(*both, strict=True)) for both in tokens])
         return unlike_lengths(map(len, rows), (1, self._state.longest)) + unknown
 
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
