@@ -53,7 +53,8 @@ def counts(report: Report) -> str:
     texts = [f"{number['pass']} promise{'s' * (number['pass'] != 1)} kept"]
     if number["n/a"]:
         texts.append(f"{number['n/a']} do{'es' * (number['n/a'] == 1)} not apply")
-    return ", ".join(texts)
+    used = dict.fromkeys(finding.see for finding in report.findings if finding.see)
+    return ", ".join(texts) + (f"; it uses {', '.join(used)}, which has a mistake" if used else "")
 
 
 def printable(text: str) -> str:

@@ -83,6 +83,16 @@ def test_every_row_is_in_exactly_one_split_with_its_label(tmp_path: Path) -> Non
     )
 
 
+def test_labels_that_count_the_rows_give_a_warning(tmp_path: Path) -> None:
+    rows = [(text, str(i)) for i, (text, _) in enumerate(ROWS)]
+    notes = load(write(tmp_path / "a.csv", csv_of(rows, "text,id\n"))).notes
+    assert notes[-1].startswith("warning: all labels are different integers; is 'id' an id? choose with")
+    halves = [(text, str(i // 2)) for i, (text, _) in enumerate(ROWS)]
+    assert not any(
+        note.startswith("warning") for note in load(write(tmp_path / "b.csv", csv_of(halves))).notes
+    )
+
+
 def test_the_seed_determines_what_is_held_out(tmp_path: Path) -> None:
     path = write(tmp_path / "films.csv")
 

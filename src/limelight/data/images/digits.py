@@ -20,7 +20,7 @@ def load_digits(name: str) -> tuple[Tensor, Tensor]:
     try:
         from sklearn import datasets
     except ImportError:
-        hint = "pip install -c constraints.txt '.[demo]'"
+        hint = "pip install scikit-learn"
         raise WrongInput(f"{name} needs scikit-learn, which is not installed: {hint}") from None
     pixels, digits = (torch.as_tensor(array) for array in datasets.load_digits(return_X_y=True))
     return pixels.float().unflatten(1, (8, 8)), digits.long()

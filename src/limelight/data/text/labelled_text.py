@@ -30,6 +30,7 @@ from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
 
 LABEL_NAMES = ("label", "class", "target", "sentiment", "category", "rating", "score")
+CHOOSE = "choose with --set task.data.text=NAME --set task.data.label=NAME"
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 can represent it, and differences of such numbers
@@ -112,6 +113,11 @@ class LabelledText(DataConfig):
         else:
             low, high = targets["train"].aminmax()
             notes.append(f"labels: numbers from {low:g} to {high:g} in training")
+            numbers = targets["train"]
+            if len(numbers.unique()) == len(numbers) and bool((numbers == numbers.round()).all()):
+                notes.append(
+                    f"warning: all labels are different integers; is {short(column.label)} an id? {CHOOSE}"
+                )
         reader = self._build_vocabulary([row.text for row in splits["train"]])
         return self._encode(splits, reader, answers, column, notes)
 
@@ -202,7 +208,7 @@ class LabelledText(DataConfig):
             label = 1 - text if label is None and text is not None else label
         if text is None or label is None or text == label:
             columns = ", ".join(map(short, names[:MOST_NAMED]))
-            hint = "choose with --set task.data.text=NAME --set task.data.label=NAME"
+            hint = CHOOSE
             raise WrongInput(
                 f"{table.location}: the text and label columns are not clear; there are: {columns}; {hint}"
             )
@@ -263,10 +269,11 @@ def _targets(rows: list[Row], answers: Answers) -> Tensor:
     The id of the class, 1 for yes and 0 for no, or the number in its original unit.
     """
     numbers: dict[str, float] = {name: i for i, name in enumerate(answers.names)}
+    known = ", ".join(answers.names[:MOST_NAMED])
     found = []
     for row in rows:
         if answers.kind == "class":
-            value, allowed = numbers.get(row.label), "a label that occurs in training"
+            value, allowed = numbers.get(row.label), f"a label that occurs in training: {known}"
         elif answers.kind == "yes-no":
             value, allowed = YES_NO.get(row.label.lower()), "yes or no, true or false, 1 or 0"
         else:
