@@ -1,7 +1,8 @@
 """Helpers for several tests. Sizes are distinct primes, so that swapped axes are noticed."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -160,3 +161,14 @@ def refused(call: Callable[..., object], *arguments: Any, **named: Any) -> str:
     except WrongInput as error:
         return str(error)
     return ""
+
+
+STARTED: list[subprocess.Popen[str]] = []  # the processes that a test has started
+
+
+def kill_started() -> Iterator[None]:
+    """A fixture for modules that start processes: a test that fails leaves none behind."""
+    yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()

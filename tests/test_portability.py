@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from command import command
-from support import must_fail, not_none
+from support import STARTED, kill_started, must_fail, not_none
 
 SOURCE = Path(__file__).parent.parent / "src"
 OTHER_SYSTEM = Path(__file__).parent / "other_system"
@@ -35,16 +34,7 @@ def causal_mask(size):
     {before}
     return torch.ones(size, size).{cut}().bool()
 """
-STARTED: list[subprocess.Popen[str]] = []
-
-
-@pytest.fixture(autouse=True)
-def _kill_processes() -> Iterator[None]:
-    """A test that fails leaves no process behind."""
-    yield
-    while STARTED:
-        with STARTED.pop() as process:
-            process.kill()
+_kill_processes = pytest.fixture(autouse=True)(kill_started)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

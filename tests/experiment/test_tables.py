@@ -58,6 +58,7 @@ def test_the_report_has_a_linear_model_to_compare_with(run: Run) -> None:
     assert baseline["model"] == "TF-IDF with logistic regression"
     assert 0.5 < baseline["value"] <= 1
     assert "baseline accuracy" in draw_page(run)
+    assert run.experiment.model.attention_note in draw_page(run)
     assert "baseline accuracy" in command("train", str(run.path), "--resume").stdout
 
 

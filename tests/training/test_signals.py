@@ -6,11 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import not_none
+from support import STARTED, kill_started, not_none
 
 from limelight.errors import Stopped
 from limelight.training.checkpoint import newest
@@ -22,16 +21,7 @@ ENDLESS = {"train.epochs": 100_000, "train.perfect": 0, "train.save_every": "20 
 LONG = ["reverse", *(f"--set={key}={value}" for key, value in (SMALL | ENDLESS).items())]
 
 
-STARTED: list[subprocess.Popen[str]] = []
-
-
-@pytest.fixture(autouse=True)
-def _kill_processes() -> Iterator[None]:
-    """A test that fails leaves no process behind."""
-    yield
-    while STARTED:
-        with STARTED.pop() as process:
-            process.kill()
+_kill_processes = pytest.fixture(autouse=True)(kill_started)
 
 
 def start(*arguments: str, sighup: signal.Handlers = signal.SIG_DFL) -> subprocess.Popen[str]:

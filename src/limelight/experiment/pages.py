@@ -92,9 +92,8 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
             (f"{split} {name}", show_metric(name, value), *([described[name]] if name in described else []))
             for name, value in metrics.items()
         ]
-    if getattr(run.experiment.model, "linear", 0):
-        note = "scores of words and n-grams decide a part of the answer, which attention does not show"
-        facts.append(("linear path", note))
+    if run.experiment.model.attention_note:
+        facts.append(("attention", run.experiment.model.attention_note))
     if reached["baseline"]:
         metric, model = reached["baseline"]["metric"], reached["baseline"]["model"]
         shown = show_metric(metric, reached["baseline"]["value"])

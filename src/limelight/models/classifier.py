@@ -50,6 +50,13 @@ class ClassifierConfig(EncoderConfig):
         words = [*self._encoder_words(), f"{self.pooling} pooling", *(["linear path"] * (self.linear > 0))]
         return f"{self.kind}: {', '.join(words)}"
 
+    @property
+    def attention_note(self) -> str:
+        """The linear path is not visible in the attention maps."""
+        if not self.linear:
+            return ""
+        return "the scores of words and n-grams decide a part of the answer, which the maps do not show"
+
     def build(self, sizes: Sizes) -> "Classifier":
         """A model with random weights."""
         return Classifier(self, sizes)

@@ -19,6 +19,11 @@ class ModelConfig(Config, ABC):
         """The model, with weights at initialisation."""
 
     @property
+    def attention_note(self) -> str:
+        """What a reader of the attention maps should know about this model; empty if there is nothing."""
+        return ""
+
+    @property
     def summary(self) -> str:
         """The model in one line."""
         return self.kind

@@ -24,7 +24,7 @@ from limelight.data.splits import (
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
-from limelight.data.text.text_column import TEXT_NAMES, Column, names_a_text
+from limelight.data.text.text_column import TEXT_NAMES, Column
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
@@ -108,16 +108,7 @@ class LabelledText(DataConfig):
             numbers = targets["train"].double()
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
-        if answers.names:
-            notes += count_classes(answers.names, targets["train"].long().tolist())
-        else:
-            low, high = targets["train"].aminmax()
-            notes.append(f"labels: numbers from {low:g} to {high:g} in training")
-            numbers = targets["train"]
-            if len(numbers.unique()) == len(numbers) and bool((numbers == numbers.round()).all()):
-                notes.append(
-                    f"warning: all labels are different integers; is {short(column.label)} an id? {CHOOSE}"
-                )
+        notes += _describe_labels(answers, targets["train"], column)
         reader = self._build_vocabulary([row.text for row in splits["train"]])
         return self._encode(splits, reader, answers, column, notes)
 
@@ -127,13 +118,10 @@ class LabelledText(DataConfig):
         splits, notes = dict[str, list[Row]](), list[str]()
         for name, file in files.items():
             table = DelimitedFile.read(file)
-            wanted, header = (
-                self.model_copy(update={"text": column.name, "label": column.label or self.label}),
-                column.header,
-            )
-            if not header and names_a_text(table):  # training had no header
-                wanted, header = self.model_copy(update={"text": "", "label": ""}), True
-            splits[name], dropped = table.rows(header, *wanted._find_columns(table, header))
+            there = column.in_file(table)
+            label = column.label or self.label if there == column else ""
+            wanted = self.model_copy(update={"text": there.name, "label": label})
+            splits[name], dropped = table.rows(there.header, *wanted._find_columns(table, there.header))
             notes.append(f"{file.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
             if not splits[name]:
                 raise WrongInput(f"{file}: no row has a text")
@@ -261,6 +249,18 @@ def _shuffle_rows(rows: list[Row], seed: int) -> list[list[Row]]:
         (others if labels <= known else first).append(group)
         known |= labels
     return first + others
+
+
+def _describe_labels(answers: Answers, targets: Tensor, column: Column) -> list[str]:
+    """Notes on the labels of training: the classes, or the range of the numbers."""
+    if answers.names:
+        return count_classes(answers.names, targets.long().tolist())
+    low, high = targets.aminmax()
+    notes = [f"labels: numbers from {low:g} to {high:g} in training"]
+    if len(targets.unique()) == len(targets) and bool((targets == targets.round()).all()):
+        unusual = f"all labels are different integers; is {short(column.label)} an id?"
+        notes.append(f"warning: {unusual} {CHOOSE}")
+    return notes
 
 
 def _targets(rows: list[Row], answers: Answers) -> Tensor:

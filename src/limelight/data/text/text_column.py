@@ -21,24 +21,30 @@ class Column:
 
     def read(self, path: Path) -> list[str]:
         """The texts of another file, one per row. A file with a single column contains only texts."""
-        names, rows = self.table(path)
-        known = [i for i, name in enumerate(names) if name == self.name or name.lower() in TEXT_NAMES]
-        index = names.index(self.name) if self.name in names else known[0] if known else 0
+        _, rows, index = self._open(path)
         return [row[index] for row in rows]
 
     def table(self, path: Path) -> tuple[list[str], list[list[str]]]:
         """The column names and the rows of another file with this column, or with texts only."""
+        names, rows, _ = self._open(path)
+        return names, rows
+
+    def _open(self, path: Path) -> tuple[list[str], list[list[str]], int]:
+        """The column names, the rows, and the index of the text column."""
         table = DelimitedFile.read(path, min_columns=1, keep_blank=True)
-        if not self.header and names_a_text(table):
-            return find_column(path).table(path)
-        names = table.names(self.header)
-        if len(names) == 1 and names != [self.name]:  # texts without a header
-            return ["text"], [fields for _, fields in table.records]
+        column = self.in_file(table)
+        names = table.names(column.header)
+        if len(names) == 1 and names != [column.name]:  # texts without a header
+            return ["text"], [fields for _, fields in table.records], 0
         try:
-            table.column(self.header, self.name)
+            index = table.column(column.header, column.name)
         except WrongInput as error:
             raise WrongInput(f"{error}; or {TEXTS_ONLY}") from None
-        return names, [fields for _, fields in table.records[self.header :]]
+        return names, [fields for _, fields in table.records[column.header :]], index
+
+    def in_file(self, table: DelimitedFile) -> "Column":
+        """This column; or the column that the header of the file names, if training had no header."""
+        return self if self.header else named_column(table) or self
 
 
 def is_table(path: Path) -> bool:
@@ -48,15 +54,16 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in SEPARATORS
 
 
-def names_a_text(table: DelimitedFile) -> bool:
-    """Whether the first row is a header with one usual name of a text column."""
-    return sum(name.lower() in TEXT_NAMES for name in table.names(header=True)) == 1
+def named_column(table: DelimitedFile) -> Column | None:
+    """The column with a usual name of texts; None if there is none, or more than one."""
+    found = [name for name in table.names(header=True) if name.lower() in TEXT_NAMES]
+    return Column(found[0], header=True) if len(found) == 1 else None
 
 
 def find_column(path: Path) -> Column:
     """Find the text column of a file by its name."""
     table = DelimitedFile.read(path, min_columns=1)
-    found = [name for name in table.names(header=True) if name.lower() in TEXT_NAMES]
-    if len(found) != 1:
+    found = named_column(table)
+    if found is None:
         raise WrongInput(f"{table.location}: the text column is not clear; name it 'text', or {TEXTS_ONLY}")
-    return Column(found[0], header=True)
+    return found
