@@ -14,22 +14,30 @@ from torch import Tensor
 import limelight.nn
 from limelight.nn import (
     AdditiveAttention,
+    Alibi,
     BlockConfig,
+    CausalCache,
     Decoder,
     DecoderBlock,
+    DecoderOnly,
     Dropout,
     Encoder,
     EncoderBlock,
     FastDecoder,
+    FastDecoderOnly,
     FeedForward,
+    GatedFeedForward,
     GridPositions,
     LearnedPositions,
     MultiHeadAttention,
     Packing,
     PatchEmbedding,
+    RMSNorm,
+    Rotary,
     SinusoidalPositions,
     Tap,
     padding_mask,
+    rotation_table,
     scaled_dot,
 )
 from limelight.nn.blocks import PostNorm, PreNorm
@@ -102,6 +110,7 @@ def with_doc(function: Callable[..., Any], **named: Any) -> Callable[..., Any]:
 
 
 BLOCK = BlockConfig(D, H, HIDDEN)
+FAST = FastDecoderOnly(DecoderOnly(2, BLOCK))
 PACKING = Packing(padding_mask([5, 2, 3]))
 
 CASES: dict[str, tuple[Any, ...]] = {
@@ -140,8 +149,24 @@ CASES: dict[str, tuple[Any, ...]] = {
         limelight.nn.cross_entropy, floats(N, D), torch.nn.Linear(D, V), torch.randint(V, (N,)),
     ),
     "FeedForward.forward": (FeedForward(D, HIDDEN).forward, floats(B, T, D)),
-    "PostNorm.forward": (PostNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
-    "PreNorm.forward": (PreNorm(D, 0.0).forward, floats(B, T, D), torch.tanh),
+    "PostNorm.forward": (PostNorm(torch.nn.LayerNorm(D), 0.0).forward, floats(B, T, D), torch.tanh),
+    "PreNorm.forward": (PreNorm(torch.nn.LayerNorm(D), 0.0).forward, floats(B, T, D), torch.tanh),
+    "GatedFeedForward.forward": (GatedFeedForward(D, HIDDEN).forward, floats(B, T, D)),
+    "RMSNorm.forward": (RMSNorm(D).forward, floats(B, T, D)),
+    "rotation_table": (limelight.nn.rotation_table, T, 2 * K),
+    "rotate": (limelight.nn.rotate, floats(B, H, T, 2 * K), rotation_table(T, 2 * K)),
+    "Rotary.forward": (Rotary(2 * K).forward, floats(B, H, T, 2 * K)),
+    "Rotary.rotations": (Rotary(2 * K).rotations, T),
+    "alibi_slopes": (limelight.nn.alibi_slopes, H),
+    "Alibi.forward": (Alibi(H).forward, T, 2),
+    "window_mask": (limelight.nn.window_mask, T, 3, 2),
+    "DecoderOnly.forward": (DecoderOnly(2, BLOCK).forward, floats(B, T, D), mask(B, 1, T)),
+    "DecoderOnly.step": (
+        with_doc(DecoderOnly(2, BLOCK).step, cache=CausalCache(2, T)), floats(B, T, D),
+    ),
+    "FastDecoderOnly.step": (
+        with_doc(FAST.step, cache=FAST.start(floats(B, T, D), capacity=S)[1]), floats(B, D),
+    ),
     "EncoderBlock.forward": (EncoderBlock(BLOCK).forward, floats(B, T, D), mask(B, 1, T)),
     "DecoderBlock.forward": (
         DecoderBlock(BLOCK).forward, floats(B, T, D), floats(B, S, D), mask(B, T, T), mask(B, 1, S),
@@ -156,7 +181,9 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 # Functions with other arguments or results than tensors; each has its own tests.
-OTHER = {"Decoder.start", "FastDecoder.start", "FastCache.append", "FastCache.reorder",
+OTHER = {"Decoder.start", "DecoderOnly.start", "FastDecoderOnly.start", "CausalCache.reorder",
+         "FastCache.check_space", "RMSNorm.extra_repr", "Rotary.extra_repr",
+         "FastDecoder.start", "FastCache.append", "FastCache.reorder",
          "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
          "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.buffer", "Tap.watching"}  # fmt: skip
 

@@ -172,7 +172,7 @@ def test_dropout_applies_to_the_output_of_the_sublayer(residual: type) -> None:
     def shift(x: Tensor) -> Tensor:
         return torch.arange(D).expand_as(x) * 1.0
 
-    module, x = residual(D, 0.5), torch.randn(B, T, D)
+    module, x = residual(nn.LayerNorm(D), 0.5), torch.randn(B, T, D)
     assert not torch.equal(module(x, shift), module(x, shift))
     module.eval()
     assert torch.equal(module(x, shift), module(x, shift))
@@ -180,7 +180,7 @@ def test_dropout_applies_to_the_output_of_the_sublayer(residual: type) -> None:
 
 @BLOCKS
 def test_an_unknown_norm_raises_an_error_that_names_it(block: type) -> None:
-    with pytest.raises(ValueError, match="norm is 'middle'; allowed: 'post' or 'pre'"):
+    with pytest.raises(ValueError, match="norm is 'middle'; allowed: 'post', 'pre', 'post-rms' or 'pre-rms'"):
         block(BlockConfig(D, H, HIDDEN, norm="middle"))
 
 

@@ -62,7 +62,7 @@ def from_torch(module: Any) -> Any:
             stack = Encoder if isinstance(module, nn.TransformerEncoder) else Decoder
             ours = stack(1, _our_config(module.layers[0]))
             ours.blocks = nn.ModuleList(from_torch(layer) for layer in module.layers)
-            ours.norm = nn.Identity() if module.norm is None else deepcopy(module.norm)
+            ours.norm = nn.Identity() if module.norm is None else deepcopy(cast(nn.LayerNorm, module.norm))
         case _:
             allowed = "an attention, a Transformer layer or a stack of them from torch.nn"
             raise wrong("module", f"a {type(module).__name__}", allowed)
@@ -101,7 +101,7 @@ def to_torch(module: Any) -> Any:
 
 def _stack_to_torch(module: Any) -> nn.Module:
     layers: Any = nn.ModuleList(to_torch(block) for block in module.blocks)
-    norm = None if isinstance(module.norm, nn.Identity) else deepcopy(module.norm)
+    norm = None if isinstance(module.norm, nn.Identity) else deepcopy(cast(nn.LayerNorm, module.norm))
     theirs: nn.TransformerEncoder | nn.TransformerDecoder
     if isinstance(module, Encoder):
         theirs = nn.TransformerEncoder(layers[0], len(layers), norm, enable_nested_tensor=False)

@@ -31,41 +31,54 @@ from limelight.nn.attention import (
     scaled_dot,
 )
 from limelight.nn.blocks import BlockConfig, DecoderBlock, EncoderBlock
-from limelight.nn.cache import Cache, DecoderCache, KeyValues
+from limelight.nn.cache import Cache, CausalCache, DecoderCache, KeyValues
 from limelight.nn.dropout import Dropout, dropout
-from limelight.nn.feedforward import FeedForward
+from limelight.nn.feedforward import FeedForward, GatedFeedForward
 from limelight.nn.kernels.cross_entropy import cross_entropy
-from limelight.nn.kernels.fast_decoder import FastCache, FastDecoder
+from limelight.nn.kernels.fast_decoder import FastDecoder
+from limelight.nn.kernels.fast_decoder_only import FastDecoderOnly
+from limelight.nn.kernels.fast_parts import FastCache
 from limelight.nn.kernels.packing import Packing
-from limelight.nn.masks import causal_mask, padding_mask
-from limelight.nn.multihead import MultiHeadAttention
+from limelight.nn.masks import causal_mask, padding_mask, window_mask
+from limelight.nn.multihead import AttentionVariant, MultiHeadAttention
+from limelight.nn.norms import RMSNorm
 from limelight.nn.patches import PatchEmbedding
 from limelight.nn.positions import GridPositions, LearnedPositions, SinusoidalPositions, sinusoids
-from limelight.nn.stacks import Decoder, Encoder
+from limelight.nn.relative_positions import Alibi, Rotary, alibi_slopes, rotate, rotation_table
+from limelight.nn.stacks import Decoder, DecoderOnly, Encoder
 from limelight.nn.tap import Tap
 
 __all__ = [
     "AdditiveAttention",
+    "Alibi",
+    "AttentionVariant",
     "BlockConfig",
     "Cache",
+    "CausalCache",
     "Decoder",
     "DecoderBlock",
     "DecoderCache",
+    "DecoderOnly",
     "Dropout",
     "Encoder",
     "EncoderBlock",
     "FastCache",
     "FastDecoder",
+    "FastDecoderOnly",
     "FeedForward",
+    "GatedFeedForward",
     "GridPositions",
     "KeyValues",
     "LearnedPositions",
     "MultiHeadAttention",
     "Packing",
     "PatchEmbedding",
+    "RMSNorm",
+    "Rotary",
     "SinusoidalPositions",
     "Tap",
     "additive",
+    "alibi_slopes",
     "attend",
     "attention_weights",
     "causal_mask",
@@ -76,6 +89,9 @@ __all__ = [
     "masked_softmax",
     "padding_mask",
     "pool",
+    "rotate",
+    "rotation_table",
     "scaled_dot",
     "sinusoids",
+    "window_mask",
 ]

@@ -70,28 +70,34 @@ def attention_weights(
     mask: Tensor | None = None,
     *,
     causal: bool = False,
+    bias: Tensor | None = None,
     into: Tensor | None = None,
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
 
-    The attention weights softmax(QKᵀ/√K) (Vaswani et al. 2017, equation 1). If no gradient is needed, they
-    are written into the tensor `into`, if given.
+    The attention weights softmax(QKᵀ/√K + bias) (Vaswani et al. 2017, equation 1). If no gradient is needed,
+    they are written into the tensor `into`, if given.
     """
     _check(queries, keys, mask)
     allowed = _allowed(queries, keys, mask, causal)
     if not (torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad)):
         with suppress(RuntimeError):  # forward-mode derivatives and vmap do not support writing in place
-            return _weights_in_place(queries, keys, allowed, into)
-    return masked_softmax(scaled_dot(queries, hide_not_finite(keys, mask)), allowed)
+            return _weights_in_place(queries, keys, allowed, bias, into)
+    scores = scaled_dot(queries, hide_not_finite(keys, mask))
+    return masked_softmax(scores if bias is None else scores + bias.to(scores.dtype), allowed)
 
 
-def _weights_in_place(queries: Tensor, keys: Tensor, allowed: Tensor | None, into: Tensor | None) -> Tensor:
-    """(..., T, K), (..., S, K), (..., T|1, S) -> (..., T, S)
+def _weights_in_place(
+    queries: Tensor, keys: Tensor, allowed: Tensor | None, bias: Tensor | None, into: Tensor | None
+) -> Tensor:
+    """(..., T, K), (..., S, K), (..., T|1, S), (..., T, S) -> (..., T, S)
 
     The softmax overwrites the scores: allocating new memory takes as long as the softmax.
     """
     scaled = queries / math.sqrt(queries.shape[-1])
     scores = torch.matmul(scaled, keys.transpose(-2, -1), out=into)
+    if bias is not None:
+        scores += bias
     if allowed is not None:
         scores.masked_fill_(~allowed, -math.inf)
     torch.softmax(scores, -1, out=scores)
@@ -107,14 +113,16 @@ def attend(
     mask: Tensor | None = None,
     *,
     causal: bool = False,
+    bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """(..., T, K), (..., S, K), (..., S, W), (..., T|1, S) -> (..., T, W)
 
-    softmax(QKᵀ/√K)V with torch's fused kernel, which never stores the T × S weights. Values and gradients are
-    those of `attention_weights(...) @ values`. On CPUs the fused kernel has no dropout, so with dropout the
-    weights are computed. `causal` aligns the last query with the last key; with a mask, or with fewer queries
-    than keys, it becomes a T × S mask. Values at positions that no query may attend to have no effect.
+    softmax(QKᵀ/√K + bias)V with torch's fused kernel, which never stores the T × S weights. Values and
+    gradients are those of `attention_weights(...) @ values`. On CPUs the fused kernel has no dropout, so with
+    dropout the weights are computed. `causal` aligns the last query with the last key; with a mask, a bias or
+    fewer queries than keys, it becomes a T × S mask. Values at positions that no query may attend to have no
+    effect.
     """
     _check(queries, keys, mask)
     _check_type("values", values, queries)
@@ -122,16 +130,20 @@ def attend(
         raise wrong("values", f"of shape {tuple(values.shape)}", f"{tuple(keys.shape[:-1])} + (W)")
     keys, values = hide_not_finite(keys, mask), hide_not_finite(values, mask)
     if check_dropout(dropout) and queries.device.type == "cpu":
-        return drop(attention_weights(queries, keys, mask, causal=causal), dropout) @ values
-    if causal and mask is None and queries.shape[-2] == keys.shape[-2]:
+        weights = attention_weights(queries, keys, mask, causal=causal, bias=bias)
+        return drop(weights, dropout) @ values
+    if causal and mask is None and bias is None and queries.shape[-2] == keys.shape[-2]:
         return _fused(queries, keys, values, None, dropout, causal=True)
     allowed = _allowed(queries, keys, mask, causal)
+    bias = None if bias is None else bias.to(queries.dtype)
     if allowed is None:
-        return _fused(queries, keys, values, None, dropout)
+        return _fused(queries, keys, values, bias, dropout)
     # Some backends of the kernel give NaN for a row that may attend to nothing: here such a row attends to
     # everything, and its output is set to zero.
     has_key = allowed.any(-1, keepdim=True)
-    return _fused(queries, keys, values, allowed | ~has_key, dropout).masked_fill(~has_key, 0.0)
+    allowed = allowed | ~has_key
+    added = allowed if bias is None else torch.where(allowed, bias, -math.inf)
+    return _fused(queries, keys, values, added, dropout).masked_fill(~has_key, 0.0)
 
 
 def pool(query: Tensor, keys: Tensor, values: Tensor, score: Score, mask: Tensor | None = None) -> Tensor:
@@ -181,14 +193,14 @@ def _fused(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    allowed: Tensor | None,
+    mask: Tensor | None,
     dropout: float,
     causal: bool = False,
 ) -> Tensor:
     """F.scaled_dot_product_attention with four axes: its memory-efficient kernels need them."""
     lead = (1,) * (4 - queries.dim())
     queries, keys, values = (x.reshape(lead + x.shape) for x in (queries, keys, values))
-    if allowed is not None:
-        allowed = allowed.reshape(lead + allowed.shape)
-    out = F.scaled_dot_product_attention(queries, keys, values, allowed, dropout_p=dropout, is_causal=causal)
+    if mask is not None:
+        mask = mask.reshape(lead + mask.shape)
+    out = F.scaled_dot_product_attention(queries, keys, values, mask, dropout_p=dropout, is_causal=causal)
     return out.reshape(out.shape[len(lead) :])

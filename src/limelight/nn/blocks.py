@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.dropout import Dropout
-from limelight.nn.feedforward import FeedForward
+from limelight.nn.feedforward import GATES, FeedForward, GatedFeedForward
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
-from limelight.nn.multihead import MultiHeadAttention
+from limelight.nn.multihead import PLAIN, AttentionVariant, MultiHeadAttention
+from limelight.nn.norms import RMSNorm, split_norm
 from limelight.nn.tap import Role
 from limelight.nn.validation import check_axes, check_mask
 
@@ -23,18 +24,23 @@ Sublayer = Callable[[Tensor], Tensor]
 class BlockConfig:
     """The settings of a block, shared by all blocks of an encoder or a decoder.
 
-    `width` is the model width D, `hidden` the feed-forward width F. `activation` is "relu" or "gelu", `norm`
-    is "post" or "pre". `dropout` applies to the output of each sub-layer, `inner_dropout` to the attention
-    weights and feed-forward units; None means the same as `dropout`.
+    `width` is the model width D, `hidden` the feed-forward width F. `feedforward` is "plain", with the
+    `activation` "relu", "gelu" or "gelu-tanh", or gated: "swiglu" or "geglu". `norm` is "post" or "pre" for
+    layer norms, "post-rms" or "pre-rms" for RMS norms. `dropout` applies to the output of each sub-layer,
+    `inner_dropout` to the attention weights and feed-forward units; None means the same as `dropout`. `bias`
+    adds biases to all linear layers. `attention` is the variant of attention.
     """
 
     width: int
     heads: int
     hidden: int
     activation: str = "relu"
+    feedforward: str = "plain"
     norm: str = "post"
     dropout: float = 0.0
     inner_dropout: float | None = None
+    bias: bool = True
+    attention: AttentionVariant = PLAIN
 
 
 class _Residual(nn.Module):
@@ -45,9 +51,9 @@ class _Residual(nn.Module):
     output of the sub-layer is scaled up for the others, so that the mean stays.
     """
 
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, norm: nn.LayerNorm | RMSNorm, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm
         self.dropout = Dropout(dropout)
         self.skip = 0.0
 
@@ -77,11 +83,6 @@ class PostNorm(_Residual):
         """(..., D) -> (..., D)"""
         return self.norm(self._add(x, sublayer))
 
-    @staticmethod
-    def closing(width: int) -> nn.Module:
-        """The end of a stack of post-norm blocks: nothing, because every block ends with a norm."""
-        return nn.Identity()
-
 
 class PreNorm(_Residual):
     """x + f(norm(x)): no norm on the residual path (Xiong et al. 2020)."""
@@ -90,20 +91,14 @@ class PreNorm(_Residual):
         """(..., D) -> (..., D)"""
         return self._add(x, lambda x: sublayer(self.norm(x)))
 
-    @staticmethod
-    def closing(width: int) -> nn.Module:
-        """The end of a stack of pre-norm blocks: a norm, because no block normalises its output."""
-        return nn.LayerNorm(width)
-
 
 RESIDUALS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
-def residual_class(norm: str) -> type[PostNorm] | type[PreNorm]:
-    """`PostNorm` for "post", `PreNorm` for "pre"."""
-    if norm not in RESIDUALS:
-        raise wrong("norm", repr(norm), " or ".join(map(repr, RESIDUALS)))
-    return RESIDUALS[norm]
+def closing_norm(config: BlockConfig) -> nn.LayerNorm | RMSNorm | nn.Identity:
+    """The end of a stack: a norm if the blocks are pre-norm, which do not normalise their output."""
+    place, norm = split_norm(config.norm)
+    return norm(config.width) if place == "pre" else nn.Identity()
 
 
 class EncoderBlock(nn.Module):
@@ -123,22 +118,24 @@ class EncoderBlock(nn.Module):
         mask: Tensor | None = None,
         *,
         causal: bool = False,
+        cache: Cache | None = None,
         packing: Packing | None = None,
         first: int | None = None,
     ) -> Tensor:
         """(B, T, D), (B|1, T|1, T) -> (B, T, D)
 
-        With a `packing`, x and the result are its (N, D) real tokens. With `first`, only the first `first`
-        positions are computed and returned; the others are only attended to.
+        With a `cache`, x continues after the positions in the cache. With a `packing`, x and the result are
+        its (N, D) real tokens. With `first`, only the first `first` positions are computed and returned; the
+        others are only attended to.
         """
         check_axes("x", x, "(N, D)" if packing else "(B, T, D)", self.width)
-        if packing is None:
+        if packing is None and cache is None:
             x = _hide_not_finite(x, mask)
 
         def attend_to_self(x: Tensor) -> Tensor:
             if first is not None:
                 return self.self_attention(x[:, :first], x, mask)
-            return self.self_attention(x, mask=mask, causal=causal, packing=packing)
+            return self.self_attention(x, mask=mask, causal=causal, cache=cache, packing=packing)
 
         x = self.self_residual(x, attend_to_self)
         return self.feedforward_residual(x, self.feedforward)
@@ -191,17 +188,28 @@ class DecoderBlock(nn.Module):
 
 
 def _attention(config: BlockConfig, role: Role) -> MultiHeadAttention:
-    return MultiHeadAttention(config.width, config.heads, dropout=_inner_dropout(config), role=role)
-
-
-def _feedforward(config: BlockConfig) -> FeedForward:
-    return FeedForward(
-        config.width, config.hidden, activation=config.activation, dropout=_inner_dropout(config)
+    return MultiHeadAttention(
+        config.width,
+        config.heads,
+        dropout=_inner_dropout(config),
+        bias=config.bias,
+        role=role,
+        variant=config.attention if role == "self" else config.attention.of_memory,
     )
 
 
+def _feedforward(config: BlockConfig) -> FeedForward | GatedFeedForward:
+    width, hidden, dropout, bias = config.width, config.hidden, _inner_dropout(config), config.bias
+    if config.feedforward == "plain":
+        return FeedForward(width, hidden, activation=config.activation, dropout=dropout, bias=bias)
+    if config.feedforward not in GATES:
+        raise wrong("feedforward", repr(config.feedforward), " or ".join(map(repr, ("plain", *GATES))))
+    return GatedFeedForward(width, hidden, gate=config.feedforward, dropout=dropout, bias=bias)
+
+
 def _residual(config: BlockConfig) -> PostNorm | PreNorm:
-    return residual_class(config.norm)(config.width, config.dropout)
+    place, norm = split_norm(config.norm)
+    return RESIDUALS[place](norm(config.width), config.dropout)
 
 
 def _inner_dropout(config: BlockConfig) -> float:

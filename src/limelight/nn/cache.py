@@ -44,22 +44,41 @@ class Cache:
         for buffer, new_x in zip(self._buffer, new, strict=True):
             buffer[:, :, self.length : end] = new_x
         self.length = end
-        return self._used()
+        return self.used
 
     def reorder(self, index: Tensor) -> None:
         """Keeps the rows of the batch with the indices `index` (R), in that order; it may repeat."""
         if self._buffer is None:
             return
-        kept = self._used().reordered(index)
+        kept = self.used.reordered(index)
         if len(index) != len(self._buffer.keys):
             self._buffer = KeyValues(*(_buffer(x, self.capacity) for x in kept))
         for buffer, x in zip(self._buffer, kept, strict=True):
             buffer[:, :, : self.length] = x
 
-    def _used(self) -> KeyValues:
+    @property
+    def used(self) -> KeyValues:
+        """The keys and values of all positions so far, as views."""
         assert self._buffer is not None
         keys, values = self._buffer
         return KeyValues(keys[:, :, : self.length], values[:, :, : self.length])
+
+
+class CausalCache:
+    """The state of a decoder-only stack between two steps: one cache per block."""
+
+    def __init__(self, depth: int, capacity: int) -> None:
+        self.blocks = [Cache(capacity) for _ in range(check_size("depth", depth))]
+
+    @property
+    def length(self) -> int:
+        """The number of positions so far, which is also the position of the next token."""
+        return self.blocks[0].length
+
+    def reorder(self, index: Tensor) -> None:
+        """Keeps the sequences with the indices `index` (R), in that order."""
+        for cache in self.blocks:
+            cache.reorder(index)
 
 
 class DecoderCache:

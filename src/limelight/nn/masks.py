@@ -66,3 +66,23 @@ def causal_mask(size: int, past: int = 0, *, device: torch.device | None = None)
     if size < 0 or past < 0:
         raise wrong("size, past", f"({size}, {past})", "integers of at least 0")
     return torch.ones(1, size, past + size, dtype=torch.bool, device=device).tril(past)
+
+
+def window_mask(
+    size: int,
+    window: int,
+    past: int = 0,
+    *,
+    sinks: int = 0,
+    device: torch.device | None = None,
+) -> Tensor:
+    """-> (1, T, S)
+
+    True where query and key are less than `window` positions apart, where S = past + T, and at the first
+    `sinks` keys, which every query may attend to (attention sinks, Xiao et al. 2024).
+    """
+    if window < 1 or sinks < 0:
+        raise wrong("window, sinks", f"({window}, {sinks})", "at least 1, and at least 0")
+    query_T1 = torch.arange(past, past + size, device=device).unsqueeze(1)
+    key_S = torch.arange(past + size, device=device)
+    return (((query_T1 - key_S).abs() < window) | (key_S < sinks)).unsqueeze(0)

@@ -1,4 +1,4 @@
-"""Encoder and decoder: stacks of blocks. Padding is not computed."""
+"""Encoder, decoder and decoder-only: stacks of blocks. Padding is not computed."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.blocks import BlockConfig, DecoderBlock, EncoderBlock, residual_class
-from limelight.nn.cache import DecoderCache
+from limelight.nn.blocks import BlockConfig, DecoderBlock, EncoderBlock, closing_norm
+from limelight.nn.cache import CausalCache, DecoderCache
 from limelight.nn.kernels.packing import Packing
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.validation import check_axes, check_batch, check_mask, check_size
@@ -21,7 +21,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.width = config.width
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(check_size("depth", depth)))
-        self.norm = residual_class(config.norm).closing(config.width)
+        self.norm = closing_norm(config)
 
     def forward(
         self,
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.width = config.width
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(check_size("depth", depth)))
-        self.norm = residual_class(config.norm).closing(config.width)
+        self.norm = closing_norm(config)
 
     def forward(
         self,
@@ -114,6 +114,44 @@ class Decoder(nn.Module):
         check_batch("x", x, cache.batch, "the cache")
         for block, memory, decoded in zip(self.blocks, cache.memories, cache.decoded, strict=True):
             x = block(x, memory, memory_mask=cache.memory_mask, cache=decoded)
+        return self.norm(x)
+
+
+class DecoderOnly(nn.Module):
+    """`depth` blocks of causal self-attention and a feed-forward network, as in GPT (Radford et al. 2018).
+
+    `forward` computes a whole sequence at once; `start` and `step` compute it step by step with a cache.
+    """
+
+    def __init__(self, depth: int, config: BlockConfig) -> None:
+        super().__init__()
+        self.width = config.width
+        self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(check_size("depth", depth)))
+        self.norm = closing_norm(config)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D), (B|1, T|1, T) -> (B, T, D)
+
+        Always causal. A mask only restricts attention further: all positions are computed.
+        """
+        check_axes("x", x, "(B, T, D)", self.width)
+        for block in self.blocks:
+            x = block(x, mask, causal=True)
+        return self.norm(x)
+
+    def start(self, *, capacity: int) -> CausalCache:
+        """-> a cache for `capacity` positions"""
+        return CausalCache(len(self.blocks), capacity)
+
+    def step(self, x: Tensor, cache: CausalCache) -> Tensor:
+        """(B, T, D) -> (B, T, D)
+
+        The next T positions of each sequence; they are added to the cache.
+        """
+        if len(cache.blocks) != len(self.blocks):
+            raise wrong("cache", f"of {len(cache.blocks)} blocks", f"{len(self.blocks)} blocks")
+        for block, of_block in zip(self.blocks, cache.blocks, strict=True):
+            x = block(x, causal=True, cache=of_block)
         return self.norm(x)
 
 

@@ -1,0 +1,233 @@
+"""The parts of a fast decoder: arranged for one position of a few rows, with copies of the weights.
+
+With one row, the time of a step goes into function calls and reading weights. Here a block needs about twenty
+calls, and matrices are stored transposed, in the order in which they are read.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from limelight.errors import wrong
+from limelight.nn.cache import KeyValues
+from limelight.nn.feedforward import FeedForward, GatedFeedForward
+from limelight.nn.masks import window_mask
+from limelight.nn.multihead import MultiHeadAttention
+from limelight.nn.norms import RMSNorm
+from limelight.nn.relative_positions import rotation_table
+
+
+class FastLinear:
+    """Several linear layers with the same input as one; the first is multiplied by `scale`."""
+
+    def __init__(self, *layers: nn.Linear, scale: float = 1.0) -> None:
+        weights, biases = [], []
+        for number, layer in enumerate(layers):
+            bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
+            weights.append(layer.weight * (scale if number == 0 else 1.0))
+            biases.append(bias * (scale if number == 0 else 1.0))
+        self.matrix, self.bias = torch.cat(weights).t().contiguous(), torch.cat(biases)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, E)"""
+        return torch.addmm(self.bias, x, self.matrix)
+
+    def permute(self, order: Tensor) -> None:
+        """Change the order of the outputs."""
+        self.matrix, self.bias = self.matrix[:, order].contiguous(), self.bias[order]
+
+
+class FastNorm:
+    """A layer norm or an RMS norm."""
+
+    def __init__(self, norm: nn.LayerNorm | RMSNorm) -> None:
+        self.weight = norm.weight.clone()
+        self.bias = norm.bias.clone() if isinstance(norm, nn.LayerNorm) else None
+        self.epsilon = norm.eps if isinstance(norm, nn.LayerNorm) else norm.epsilon
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)"""
+        if self.bias is not None:
+            return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+        return torch.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
+
+
+class FastFeedForward:
+    """A plain or gated feed-forward network; the two matrices of a gate are one."""
+
+    def __init__(self, network: FeedForward | GatedFeedForward) -> None:
+        self.gated = isinstance(network, GatedFeedForward)
+        layers = (
+            (network.gate, network.expand) if isinstance(network, GatedFeedForward) else (network.expand,)
+        )
+        self.expand, self.contract = FastLinear(*layers), FastLinear(network.contract)
+        self.activation = network.activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)"""
+        if not self.gated:
+            return self.contract(self.activation(self.expand(x)))
+        gate_BF, expanded_BF = self.expand(x).chunk(2, -1)
+        return self.contract(self.activation(gate_BF) * expanded_BF)
+
+
+class Memory(Protocol):
+    """Cross-attention to a source that was projected before the first step."""
+
+    def attend(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)"""
+
+    def reordered(self, sources: Tensor) -> Self:
+        """The sources with the indices `sources` (R), in that order."""
+
+
+class FastCache:
+    """The state between two steps: the memories, and one buffer per block for `capacity` positions."""
+
+    def __init__(
+        self,
+        blocks: Sequence["FastSelfAttention"],
+        batch: int,
+        capacity: int,
+        memories: Sequence[Memory] = (),
+    ) -> None:
+        self.memories = list(memories)
+        # One per block, (capacity, 2, B, E), for keys and values: the part in use is contiguous.
+        self.buffers = [block.buffer(batch, capacity) for block in blocks]
+        self.rotations = blocks[0].rotations(capacity)
+        self.batch, self.length = batch, 0
+        self.rows = 1  # adjacent rows that share a source
+        self._spare: Tensor | None = None  # one more buffer, the target of the next reordering
+
+    @property
+    def capacity(self) -> int:
+        """The number of positions that fit."""
+        return len(self.buffers[0])
+
+    def check_space(self) -> None:
+        """Refuse a step for which there is no buffer."""
+        if self.length == self.capacity:
+            raise wrong("cache", f"of {self.length} positions", f"at least {self.length + 1} for this step")
+
+    def append(self, block: int, keys_values: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+        """(B, 2, E) -> (G, K, T), (G, T, K)
+
+        Adds the keys and values of one position, and returns those of all positions so far.
+        """
+        buffer = self.buffers[block]
+        buffer.select(0, self.length).copy_(keys_values.transpose(0, 1))
+        past_T2GK = buffer.narrow(0, 0, self.length + 1)
+        past_T2GK = past_T2GK.view(self.length + 1, 2, self.batch * heads, -1)
+        return past_T2GK.select(1, 0).permute(1, 2, 0), past_T2GK.select(1, 1).transpose(0, 1)
+
+    def reorder(self, index: Tensor, *, sources: bool = True) -> None:
+        """Keeps the rows with the indices `index` (R), in that order.
+
+        Without `sources`, each row keeps its present source, like beams of one sentence.
+        """
+        if sources:
+            owners, counts = (index // self.rows).unique_consecutive(return_counts=True)
+            even = bool((counts == counts[0]).all())
+            owners = owners if even else index // self.rows
+            self.rows = int(counts[0]) if even else 1
+            self.memories = [memory.reordered(owners) for memory in self.memories]
+        if len(index) != self.batch:
+            self._spare = None
+        starts = torch.arange(0, 2 * self.length * self.batch, self.batch, device=index.device)
+        rows = (starts.unsqueeze(1) + index).flatten()
+        for block, buffer in enumerate(self.buffers):
+            spare = self._spare
+            if spare is None:
+                spare = buffer.new_empty(*buffer.shape[:2], len(index), buffer.shape[3])
+            torch.index_select(buffer.flatten(0, 2), 0, rows, out=spare.flatten(0, 2)[: len(rows)])
+            self.buffers[block] = spare
+            self._spare = buffer if len(index) == self.batch else None
+        self.batch = len(index)
+
+
+class FastSelfAttention:
+    """Causal self-attention of one position per row, with its variants.
+
+    The halves of rotary positions are stored interleaved, which changes no score: a rotation is then one
+    product of complex numbers. With GQA, the queries of a group are rows of one product.
+    """
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self.heads, self.key_value_heads = attention.heads, attention.key_value_heads
+        self.width, self.size = attention.width, attention.width // attention.heads
+        self.variant, self.alibi = attention.variant, attention.alibi
+        scale = math.sqrt(1 / self.size)
+        self.query_key_value = FastLinear(
+            attention.query, attention.key, attention.value, scale=1.0 if attention.query_norm else scale
+        )
+        self.output = FastLinear(attention.output)
+        self.rotated = attention.rotary is not None
+        order = torch.arange(self.size)
+        if attention.rotary is not None and attention.rotary.pairing == "halves":
+            order = order.view(2, -1).T.flatten()
+        self._order = order
+        heads = self.heads + 2 * self.key_value_heads
+        rows = torch.arange(heads * self.size).view(heads, -1)
+        rows[: self.heads + self.key_value_heads] = rows[: self.heads + self.key_value_heads, order]
+        self.query_key_value.permute(rows.flatten())
+        self.norm: Tensor | None = None  # (H + h, K): the weights of the norms of queries and keys
+        if attention.query_norm is not None and attention.key_norm is not None:
+            query_HK = (attention.query_norm.weight * scale)[order].expand(self.heads, -1)
+            key_hK = attention.key_norm.weight[order].expand(self.key_value_heads, -1)
+            self.norm, self.epsilon = torch.cat((query_HK, key_hK)), attention.key_norm.epsilon
+
+    def buffer(self, batch: int, capacity: int) -> Tensor:
+        """-> (T, 2, B, E), for the keys and values of `capacity` positions"""
+        return self.output.matrix.new_empty(capacity, 2, batch, self.key_value_heads * self.size)
+
+    def rotations(self, capacity: int) -> Tensor | None:
+        """-> (T, k), complex numbers of absolute value 1; None without rotary positions"""
+        if not self.rotated:
+            return None
+        cosine, sine = rotation_table(capacity, self.size, device=self.output.matrix.device)
+        return torch.complex(cosine, sine)
+
+    def fill(self, buffer: Tensor, past: KeyValues) -> None:
+        """Copy keys and values (B, h, T, K) of earlier positions into a buffer."""
+        length = past.keys.shape[2]
+        for place, x in enumerate((past.keys[..., self._order], past.values)):
+            buffer[:length, place] = x.permute(2, 0, 1, 3).flatten(2)
+
+    def step(self, x: Tensor, cache: FastCache, number: int) -> Tensor:
+        """(B, D) -> (B, D)
+
+        The next position of each row, of the block with this number; it is added to the cache.
+        """
+        projected_BE = self.query_key_value(x)
+        if self.norm is not None or cache.rotations is not None:
+            self._place(projected_BE, cache)
+        keys_values = projected_BE.narrow(1, self.width, projected_BE.shape[1] - self.width)
+        k_GKT, v_GTK = cache.append(number, keys_values.unflatten(1, (2, -1)), self.key_value_heads)
+        q_GRK = projected_BE.narrow(1, 0, self.width).reshape(len(k_GKT), -1, self.size)
+        scores_GRT = torch.bmm(q_GRK, k_GKT)
+        if self.alibi is not None or self.variant.window:
+            self._add_bias(scores_GRT, cache)
+        return self.output(torch.bmm(scores_GRT.softmax(-1), v_GTK).view(x.shape))
+
+    def _place(self, projected: Tensor, cache: FastCache) -> None:
+        """(B, E) -> the norms and rotations of queries and keys, in place"""
+        heads = self.heads + self.key_value_heads
+        heads_BHK = projected.narrow(1, 0, heads * self.size).unflatten(1, (heads, self.size))
+        if self.norm is not None:
+            root_BH1 = heads_BHK.square().mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
+            heads_BHK.mul_(root_BH1).mul_(self.norm)
+        if cache.rotations is not None:
+            torch.view_as_complex(heads_BHK.unflatten(2, (-1, 2))).mul_(cache.rotations[cache.length])
+
+    def _add_bias(self, scores: Tensor, cache: FastCache) -> None:
+        """(G, R, T) -> the biases of ALiBi and of the window, in place"""
+        past, window = cache.length, self.variant.window
+        if self.alibi is not None:
+            bias_RT = self.alibi(1, past).view(self.key_value_heads, -1, past + 1)
+            scores += bias_RT.repeat(cache.batch, 1, 1)
+        if window and past >= window:
+            near_11T = window_mask(1, window, past, sinks=self.variant.sinks, device=scores.device)
+            scores.masked_fill_(~near_11T, -math.inf)
