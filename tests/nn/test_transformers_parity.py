@@ -1,7 +1,7 @@
 """The parts of decoder-only models, compared with the layers of GPT-2 and Llama in `transformers`."""
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,10 +18,11 @@ D, H, GROUPS, HIDDEN, T, DEPTH, V = 24, 6, 2, 29, 13, 2, 7
 
 
 def gpt2() -> tuple[DecoderOnly, Any]:
-    theirs = GPT2Model(
+    theirs: Any = cast(Any, GPT2Model)(
         GPT2Config(
-            vocab_size=V, bos_token_id=0, eos_token_id=0, n_positions=T, n_embd=D, n_layer=DEPTH, n_head=H, n_inner=HIDDEN,
-            attn_implementation="eager", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            vocab_size=V, bos_token_id=0, eos_token_id=0, n_positions=T, n_embd=D, n_layer=DEPTH,
+            n_head=H, n_inner=HIDDEN,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         )
     )  # fmt: skip
     nn.init.zeros_(theirs.wpe.weight)  # positions are added by the model, not by its blocks
@@ -29,7 +30,7 @@ def gpt2() -> tuple[DecoderOnly, Any]:
     ours = DecoderOnly(DEPTH, BlockConfig(D, H, HIDDEN, activation="gelu-tanh", norm="pre"))
     for block, layer in zip(ours.blocks, theirs.h, strict=True):
         assert isinstance(block, EncoderBlock)
-        own = block.self_attention
+        own: Any = block.self_attention
         for part, weight, bias in zip(
             (own.query, own.key, own.value),
             layer.attn.c_attn.weight.chunk(3, 1),
@@ -47,11 +48,11 @@ def gpt2() -> tuple[DecoderOnly, Any]:
 
 
 def llama() -> tuple[DecoderOnly, Any]:
-    theirs = LlamaModel(
+    theirs: Any = LlamaModel(
         LlamaConfig(
-            vocab_size=V, bos_token_id=0, eos_token_id=0, hidden_size=D, intermediate_size=HIDDEN, num_hidden_layers=DEPTH,
+            vocab_size=V, bos_token_id=0, eos_token_id=0, hidden_size=D, intermediate_size=HIDDEN,
+            num_hidden_layers=DEPTH,
             num_attention_heads=H, num_key_value_heads=GROUPS, rms_norm_eps=1e-6, max_position_embeddings=64,
-            attn_implementation="eager",
         )
     )  # fmt: skip
     roughen(theirs)
@@ -60,7 +61,8 @@ def llama() -> tuple[DecoderOnly, Any]:
     ours = DecoderOnly(DEPTH, config)
     for block, layer in zip(ours.blocks, theirs.layers, strict=True):
         assert isinstance(block, EncoderBlock)
-        own, feedforward = block.self_attention, block.feedforward
+        own: Any = block.self_attention
+        feedforward: Any = block.feedforward
         for part, other in (
             (own.query, layer.self_attn.q_proj),
             (own.key, layer.self_attn.k_proj),

@@ -6,7 +6,24 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from limelight.models.config import ModelConfig
-from limelight.nn import BlockConfig, LearnedPositions, SinusoidalPositions
+from limelight.nn import AttentionVariant, BlockConfig, LearnedPositions, SinusoidalPositions
+
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+ACTIVATION = (
+    "activation function of a plain feed-forward network; gelu-tanh: the approximation of GELU in GPT-2"
+)
+Norm = Literal["post", "pre", "post-rms", "pre-rms"]
+NORM = (
+    "layer norm after each residual connection (post) or before each sub-layer (pre); "
+    "post-rms, pre-rms: an RMS norm instead"
+)
+Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-interleaved", "alibi"]
+POSITIONS = (
+    "positional encoding: none; fixed sinusoids or learned vectors, added to the inputs; rotations of "
+    "queries and keys (rotary pairs the halves of a head, as in Llama; rotary-interleaved pairs neighbours); "
+    "or alibi, a bias for the distance"
+)
+RELATIVE = ("rotary", "rotary-interleaved", "alibi")
 
 
 class BlockSettings(ModelConfig):
@@ -15,11 +32,20 @@ class BlockSettings(ModelConfig):
     width: int = Field(32, ge=1, le=65_536, description="model width: the size of the vector of a token")
     heads: int = Field(1, ge=1, le=65_536, description="attention heads per layer; a divisor of width")
     hidden: int = Field(64, ge=1, le=1_000_000, description="hidden units of the feed-forward network")
-    activation: Literal["relu", "gelu"] = Field(
-        "relu", description="activation function of the feed-forward network"
+    activation: Activation = Field("relu", description=ACTIVATION)
+    feedforward: Literal["plain", "swiglu", "geglu"] = Field(
+        "plain", description="feed-forward network: plain, or gated with SiLU (swiglu) or GELU (geglu)"
     )
-    norm: Literal["post", "pre"] = Field(
-        "post", description="layer norm after each residual connection (post) or before each sub-layer (pre)"
+    norm: Norm = Field("post", description=NORM)
+    key_value_heads: int | None = Field(
+        None,
+        ge=1,
+        le=65_536,
+        description="heads of keys and values, each shared by a group of query heads: grouped-query "
+        "attention, with 1 multi-query attention; a divisor of heads; default: heads",
+    )
+    query_key_norm: bool = Field(
+        False, description="whether queries and keys of each head pass an RMS norm before their product"
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout probability of the output of each sub-layer")
     inner_dropout: float | None = Field(
@@ -33,7 +59,15 @@ class BlockSettings(ModelConfig):
     def _heads_divide_the_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"heads is {self.heads}; allowed: a divisor of width={self.width}")
+        if self.key_value_heads and self.heads % self.key_value_heads:
+            given = self.key_value_heads
+            raise ValueError(f"key_value_heads is {given}; allowed: a divisor of heads={self.heads}")
         return self
+
+    @property
+    def attention_variant(self) -> AttentionVariant:
+        """The variant of attention."""
+        return AttentionVariant(self.key_value_heads, query_key_norm=self.query_key_norm)
 
     @property
     def block_config(self) -> BlockConfig:
@@ -43,20 +77,59 @@ class BlockSettings(ModelConfig):
             heads=self.heads,
             hidden=self.hidden,
             activation=self.activation,
+            feedforward=self.feedforward,
             norm=self.norm,
             dropout=self.dropout,
             inner_dropout=self.inner_dropout,
+            attention=self.attention_variant,
         )
 
     def _block_words(self, positions: str) -> list[str]:
         """The parts of a summary that all Transformers share."""
         heads = f"{count(self.heads, 'head')} of width {self.width // self.heads}"
-        return [heads, f"{self.norm}-norm", f"{'no' if positions == 'none' else positions} positions"]
+        if self.key_value_heads not in (None, self.heads):
+            heads += f" in {count(self.key_value_heads or 1, 'group')}"
+        norm = f"{self.norm}-norm" if "-" not in self.norm else f"{self.norm.removesuffix('-rms')}-RMS-norm"
+        gate = [] if self.feedforward == "plain" else [self.feedforward]
+        return [heads, norm, f"{'no' if positions == 'none' else positions} positions", *gate]
+
+
+class SequenceSettings(BlockSettings):
+    """The settings of the blocks of a model of sequences, which have an order."""
+
+    positions: Positions = Field("sinusoidal", description=POSITIONS)
+    window: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="an item attends only to items that are less than this far away; 0: to all",
+    )
+    sinks: int = Field(
+        0, ge=0, le=1_000_000, description="with a window: the first items, to which all may attend"
+    )
+
+    @model_validator(mode="after")
+    def _rotations_need_pairs(self) -> Self:
+        if self.positions.startswith("rotary") and self.width // self.heads % 2:
+            size = self.width // self.heads
+            raise ValueError(f"heads is {self.heads}, of width {size}; allowed with rotary: an even width")
+        return self
+
+    @property
+    def attention_variant(self) -> AttentionVariant:
+        """The variant of attention."""
+        return AttentionVariant(
+            self.key_value_heads,
+            self.positions if self.positions in RELATIVE else "none",
+            self.query_key_norm,
+            self.window,
+            self.sinks,
+        )
 
 
 def build_positions(kind: str, width: int, longest: int) -> nn.Module:
-    """Positions of kind none, sinusoidal or learned, for sequences of at most `longest` items."""
-    if kind == "none":
+    """Positions that are added to the inputs: sinusoidal, learned (for at most `longest` items), or none."""
+    if kind == "none" or kind in RELATIVE:
         return nn.Identity()
     return SinusoidalPositions(width) if kind == "sinusoidal" else LearnedPositions(width, longest)
 

@@ -1,22 +1,17 @@
 """Tokens or vectors -> an encoded sequence: the first part of every sequence model."""
 
-from typing import Literal
-
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.models.blocks import BlockSettings, build_positions, count
+from limelight.models.blocks import SequenceSettings, build_positions, count
 from limelight.models.sizes import Sizes
 from limelight.nn import Dropout, Encoder, padding_mask
 
 
-class EncoderConfig(BlockSettings):
+class EncoderConfig(SequenceSettings):
     """The settings of a model with one encoder."""
 
     depth: int = Field(1, ge=1, le=1_000, description="number of encoder blocks")
-    positions: Literal["none", "sinusoidal", "learned"] = Field(
-        "sinusoidal", description="positional encoding; with none, the model ignores the order of the items"
-    )
     causal: bool = Field(False, description="whether an item may attend only to itself and earlier items")
     input_dropout: float = Field(0.0, ge=0, lt=1, description="dropout probability of the inputs")
 

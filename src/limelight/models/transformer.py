@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.models.blocks import BlockSettings, build_positions
+from limelight.models.blocks import SequenceSettings, build_positions
 from limelight.models.sizes import Sizes
 from limelight.nn import (
     Decoder,
@@ -22,15 +22,12 @@ from limelight.nn import (
 )
 
 
-class TransformerConfig(BlockSettings):
+class TransformerConfig(SequenceSettings):
     """The settings of an encoder–decoder Transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="the kind of model")
     encoder_depth: int = Field(2, ge=1, le=1_000, description="number of encoder blocks")
     decoder_depth: int = Field(2, ge=1, le=1_000, description="number of decoder blocks")
-    positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="positional encoding: fixed sinusoids or learned"
-    )
     tied: Literal["nothing", "output", "all"] = Field(
         "nothing",
         description="layers that share one matrix: nothing; output: target embedding and output layer; "

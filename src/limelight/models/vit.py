@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.models.blocks import BlockSettings, count
+from limelight.models.blocks import ACTIVATION, NORM, Activation, BlockSettings, Norm, count
 from limelight.models.sizes import Sizes
 from limelight.nn import (
     Dropout,
@@ -26,12 +26,8 @@ class ViTConfig(BlockSettings):
     kind: Literal["vit"] = Field("vit", description="the kind of model")
     patch: int = Field(4, ge=1, le=1_000, description="side of a square patch in pixels")
     depth: int = Field(6, ge=1, le=1_000, description="number of encoder blocks")
-    activation: Literal["relu", "gelu"] = Field(
-        "gelu", description="activation function of the feed-forward network"
-    )
-    norm: Literal["post", "pre"] = Field(
-        "pre", description="layer norm after each residual connection (post) or before each sub-layer (pre)"
-    )
+    activation: Activation = Field("gelu", description=ACTIVATION)
+    norm: Norm = Field("pre", description=NORM)
     positions: Literal["learned", "sinusoidal"] = Field(
         "learned", description="positional encoding: learned or fixed sinusoids"
     )
