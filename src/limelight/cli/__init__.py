@@ -4,7 +4,7 @@ from cyclopts import App
 
 from limelight import __version__
 from limelight.cli.checks import check, mark
-from limelight.cli.runs import evaluate, explain, predict, recipes, see, serve, train
+from limelight.cli.runs import evaluate, explain, generate, predict, recipes, see, serve, train
 from limelight.cli.settings import init, settings
 
 app = App(
@@ -16,7 +16,20 @@ app = App(
 Start with `limelight train reverse`. `limelight COMMAND --help` describes a command.
 """,
 )
-for _command in (recipes, train, evaluate, predict, see, serve, explain, settings, init, check, mark):
+for _command in (
+    recipes,
+    train,
+    evaluate,
+    predict,
+    generate,
+    see,
+    serve,
+    explain,
+    settings,
+    init,
+    check,
+    mark,
+):
     app.command(_command)
 
 

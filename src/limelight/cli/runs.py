@@ -95,7 +95,8 @@ def evaluate(
     Parameters
     ----------
     data
-        Other data than that of training: labelled texts (CSV, TSV), sentence pairs, or a folder of images.
+        Other data than that of training: labelled texts (CSV, TSV), sentence pairs, running text, or a folder
+        of images.
         All of it is used; a folder can have train, validation and test files, from which --split chooses.
     split
         The split: train, validation or test. By default test, or validation if the data has no test split.
@@ -135,6 +136,10 @@ def predict(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    length: int | None = None,
+    repetition: float | None = None,
+    stop: str | None = None,
+    score: Flag = False,
     alignment: Flag = False,
     out: Path | None = None,
     as_json: Json = False,
@@ -153,6 +158,8 @@ def predict(
 
     Example: limelight predict runs/translate --beam 4 "She does not wear her red shirt."
 
+    Example: limelight predict runs/language --score "The import statement" "statement import The"
+
     Parameters
     ----------
     text
@@ -168,13 +175,22 @@ def predict(
         Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
         the length in tokens. By default 1; 0 favours short translations.
     temperature
-        Translation: sample tokens with this temperature, such as 0.7. By default 0, which does not sample.
+        Translation and language models: sample tokens with this temperature, such as 0.7. By default 0, which
+        does not sample.
     top_k
         With --temperature: sample from the k most likely tokens only. By default 0, which means all tokens.
     top_p
         With --temperature: sample from the most likely tokens with this total probability. By default 1.
     seed
         With --temperature: random seed. By default 1.
+    length
+        Language models: maximum number of tokens of the continuation. By default 100.
+    repetition
+        Language models: penalty for tokens that occurred, such as 1.2. By default 1.
+    stop
+        Language models: text at which the continuation ends.
+    score
+        Language models: print the log-probability of each text instead of its continuation.
     alignment
         Translation: add a tab and the word alignment, such as 0-0 1-2 (input word - output word, from 0).
     out
@@ -196,9 +212,76 @@ def predict(
         top_k=top_k,
         top_p=top_p,
         seed=seed,
+        length=length,
+        repetition=repetition,
+        stop=stop,
+        score=score or None,
         alignment=alignment or None,
     )
     predict_all(open_run(run, device=device), text, options, out=out, as_json=as_json, as_jsonl=as_jsonl)
+
+
+def generate(
+    run: RunFolder,
+    prompt: str = "",
+    *,
+    length: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition: float | None = None,
+    stop: str | None = None,
+    seed: int = 1,
+    count: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    device: Device = "auto",
+) -> None:
+    """Generate text with a language model; it is printed while it is generated.
+
+    Example: limelight generate runs/language "The import statement" --length 300
+
+    Example: limelight generate runs/language --temperature 0.5 --top-k 10 --count 3
+
+    Example: limelight generate runs/language "def " --temperature 0 --stop "):"
+
+    Parameters
+    ----------
+    prompt
+        The text to continue. Without it, the model begins a text. - reads it from stdin.
+    length
+        Maximum number of generated tokens. The end of a document ends the text, too.
+    temperature
+        Temperature of sampling: 0 gives the most likely tokens, 1 samples from the model's distribution.
+    top_k
+        Sample from the k most likely tokens only. By default from all tokens.
+    top_p
+        Sample from the most likely tokens with this total probability. By default 1.
+    repetition
+        Penalty for tokens that occurred, such as 1.2: their logits are divided by it. By default 1.
+    stop
+        Text at which generation ends; it is not printed.
+    seed
+        Random seed. The same seed gives the same text.
+    count
+        Number of texts; each has a seed of its own, and begins after a line with its number.
+    """
+    import sys
+
+    from limelight.experiment import open_run
+    from limelight.terminal import given_options
+
+    opened = open_run(run, device=device)
+    prompt = sys.stdin.read() if prompt == "-" else prompt
+    options = given_options(top_k=top_k, top_p=top_p, repetition=repetition, stop=stop)
+    for number in range(count):
+        if count > 1:
+            print(f"--- {number + 1} of {count}")
+        pieces = opened.generate(
+            prompt, length=length, temperature=temperature, seed=seed + number, **options
+        )
+        print(prompt, end="", flush=True)
+        for piece in pieces:
+            print(piece, end="", flush=True)
+        print()
 
 
 def see(

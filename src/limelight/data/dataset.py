@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Generic, Protocol, TypeVar
@@ -10,11 +11,12 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
-from limelight.data.batching import Batch, Examples
+from limelight.data.batching import Batch, Examples, epoch_batches
 from limelight.data.ragged import Ragged
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
+from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
 
@@ -24,7 +26,16 @@ SPLITS = ("train", "validation", "test")
 
 # How a line of text is encoded as a model input, and decoded.
 Reader = Annotated[
-    Symbols | Vectors | Words | WordNgrams | Characters | Subwords, Field(discriminator="kind")
+    Symbols
+    | Vectors
+    | Words
+    | WordNgrams
+    | Characters
+    | Subwords
+    | TextBytes
+    | TextCharacters
+    | TextSubwords,
+    Field(discriminator="kind"),
 ]
 
 
@@ -80,6 +91,10 @@ class Dataset(ABC, Generic[E]):
     def batch(self, split: str, index: Tensor) -> Batch:
         """The examples of a split that `index` (B) selects."""
         return self.examples(split).batch(index)
+
+    def epoch(self, batch: int, seed: int, number: int) -> Sequence[Tensor]:
+        """The indices of the training examples in each batch of an epoch, a function of its arguments."""
+        return epoch_batches(self.lengths("train"), batch, seed, number)
 
     @property
     def held_out(self) -> str:

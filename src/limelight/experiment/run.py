@@ -162,6 +162,15 @@ class Run:
         with adaptive_spinning():
             return self.task.predict(self.model, inputs, read, first=first)
 
+    def generate(self, prompt: str = "", **options: Any) -> Iterator[str]:
+        """A continuation of the prompt, in pieces, each as soon as it is known.
+
+            print("".join(run.generate("The ", length=200, temperature=0.8)))
+
+        Options are those of the task: length, temperature, top_k, top_p, repetition, stop and seed.
+        """
+        return self.task.generate(self.model, prompt, self.task.read_options(options))
+
     def see(self, *inputs: Input) -> RecordView:
         """The answer to each input, and the attention maps of every layer and head.
 
@@ -205,7 +214,8 @@ class Run:
         with adaptive_spinning():
             means = evaluate(self.task, dataset, self.model, split, World(device=self.device))
             judged = self.task.evaluate_answers(self.model, dataset, split, read)
-        return replace(judged, values=means | judged.values)
+        derived = self.task.derived(means, dataset, split)
+        return replace(judged, values=means | derived | judged.values)
 
     @property
     def sample(self) -> str:

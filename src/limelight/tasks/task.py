@@ -80,8 +80,8 @@ class Example:
         return answer if single_spaced(answer) in map(single_spaced, self.truths) else None
 
     def is_right(self, answer: str) -> bool | None:
-        """Whether the answer is correct; None if that is not defined."""
-        if self.compared_as == "numbers":
+        """Whether the answer is correct; None if that is not defined or not known."""
+        if self.compared_as == "numbers" or not self.truths:
             return None
         if self.compared_as == "whole numbers":
             return abs(float(answer) - float(self.truths[0])) < 0.5
@@ -112,6 +112,9 @@ class Task(ABC, Generic[D]):
 
     input_kind: ClassVar[Literal["text", "image"]] = "text"
     """What users enter: a line of text, or an image file."""
+
+    command: ClassVar[str] = "predict"
+    """The command that a user tries next."""
 
     metric_descriptions: ClassVar[Mapping[str, str]] = DESCRIPTIONS
     """What the metrics mean, for reports."""
@@ -179,6 +182,14 @@ class Task(ABC, Generic[D]):
     def baseline(self, dataset: D, split: str) -> Baseline | None:
         """The result of a simple model without a neural network, to compare with; None if there is none."""
         return None
+
+    def derived(self, means: Mapping[str, float], dataset: D, split: str) -> dict[str, float]:
+        """Metrics that follow from the means of a split, such as perplexity from the loss."""
+        return {}
+
+    def generate(self, model: nn.Module, prompt: str, options: Any = None) -> Iterator[str]:
+        """A continuation of the prompt, in pieces, each as soon as it is known."""
+        raise WrongInput("this model does not generate text; use `predict`")
 
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:
         """Metrics of whole answers, which are too slow to compute during training."""

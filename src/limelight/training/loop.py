@@ -4,6 +4,7 @@ import math
 import shlex
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from limelight.config import differences, flatten
-from limelight.data.batching import Batch, epoch_batches
+from limelight.data.batching import Batch
 from limelight.data.dataset import Dataset
 from limelight.errors import Stopped, WrongInput
 from limelight.invocation import program
@@ -76,11 +77,11 @@ class Trainer:
         )
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
-        self._lengths = dataset.lengths("train")
-        self._steps_per_pass = math.ceil(len(self._lengths) / config.batch)
+        self._steps_per_pass = math.ceil(len(dataset.lengths("train")) / config.batch)
         self.steps_per_epoch = max(self._steps_per_pass, config.epoch_steps)
         self.total = max(1, round(self.steps_per_epoch * config.epochs))
-        self._pass, self._batches = -1, list[Tensor]()
+        self._pass = -1
+        self._batches: Sequence[Tensor] = ()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
         self._schedule = SCHEDULES[config.schedule]
@@ -203,7 +204,7 @@ class Trainer:
     def _batch(self, step: int) -> Batch:
         pass_number, batch_number = divmod(step, self._steps_per_pass)
         if pass_number != self._pass:
-            self._batches = epoch_batches(self._lengths, self.config.batch, self.seed, pass_number)
+            self._batches = self.dataset.epoch(self.config.batch, self.seed, pass_number)
             self._pass = pass_number
         return self.dataset.batch("train", self._batches[batch_number])
 

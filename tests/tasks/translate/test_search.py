@@ -19,7 +19,8 @@ from limelight.errors import WrongInput
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
-from limelight.tasks.translate.search import Hypothesis, Search, Sources, decode, sample
+from limelight.tasks.sampling import sample
+from limelight.tasks.translate.search import Hypothesis, Search, Sources, decode
 
 V, L = 29, 31
 BEGIN, END = L - 2, L - 1

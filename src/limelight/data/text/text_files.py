@@ -39,8 +39,14 @@ def decode(content: bytes, place: str) -> str:
             return content.decode().removeprefix("\ufeff").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             at = error.start
-    location = f"{place}:{content.count(10, 0, at) + 1}: byte 0x{content[at]:02x} at offset {at}"
-    raise WrongInput(f"{location} is not UTF-8 text (is it UTF-16 or Latin-1?); save the file as UTF-8")
+    raise not_text(f"{place}:{content.count(10, 0, at) + 1}", content[at], at)
+
+
+def not_text(location: str, byte: int, offset: int) -> WrongInput:
+    """The exception for a file that is not UTF-8 text; the location is its name and line."""
+    what = f"byte 0x{byte:02x} at offset {offset}"
+    hint = "is it UTF-16 or Latin-1?"
+    return WrongInput(f"{location}: {what} is not UTF-8 text ({hint}); save the file as UTF-8")
 
 
 def read_lines(path: Path) -> tuple[str, list[str]]:

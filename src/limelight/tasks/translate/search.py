@@ -8,9 +8,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limelight.config import Config
+from limelight.tasks.sampling import Sampling, greedy, sample
 
-LOWEST_TEMPERATURE = 0.001  # lower temperatures overflow, and would be greedy anyway
 FINISHED_SHARE = 0.25  # share of finished sentences at which they are removed, because removal has a cost
 
 
@@ -30,7 +29,7 @@ class Generator(Protocol):
         """(B) -> (B, V)"""
 
 
-class Search(Config):
+class Search(Sampling):
     """How tokens are chosen. One beam is greedy search; a temperature above 0 samples instead."""
 
     beam: int = Field(1, ge=1, le=1_000, description="number of beams; 1 is greedy search")
@@ -41,14 +40,6 @@ class Search(Config):
         le=10,
         description="answers are ranked by log-probability / length^penalty, with the length in tokens",
     )
-    temperature: float = Field(0.0, ge=0, description="temperature of sampling; 0 does not sample")
-    top_k: int = Field(
-        0, ge=0, le=1_000_000, description="sample from the k most likely tokens; 0 means all tokens"
-    )
-    top_p: float = Field(
-        1.0, gt=0, le=1, description="sample from the most likely tokens that have this total probability"
-    )
-    seed: int = Field(1, ge=0, le=2**63 - 1, description="random seed of sampling")
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -56,14 +47,8 @@ class Search(Config):
             raise ValueError(f"beam is {self.beam}; allowed with a temperature: 1")
         if not self.temperature and self.n_best > self.beam:
             raise ValueError(f"n_best is {self.n_best}; allowed: at most beam={self.beam}, or a temperature")
-        if 0 < self.temperature < LOWEST_TEMPERATURE:
-            raise ValueError(
-                f"temperature is {self.temperature}; allowed: 0, or at least {LOWEST_TEMPERATURE}"
-            )
         if self.beam == 1 and self.length_penalty != 1:
             raise ValueError(f"length_penalty is {self.length_penalty}; allowed with one beam: 1")
-        if not self.temperature and (self.top_k or self.top_p < 1):
-            raise ValueError("temperature is 0; allowed with top_k or top_p: more than 0")
         return self
 
 
@@ -99,31 +84,6 @@ def decode(model: Generator, sources: Sources, search: Search) -> list[list[Hypo
         generate(model, sources, lambda logits: sample(logits, search, random)) for _ in range(search.n_best)
     ]
     return [sorted(several, key=lambda h: -h.log_probability) for several in zip(*sampled, strict=True)]
-
-
-def greedy(logits: Tensor) -> Tensor:
-    """(B, V) -> (B)
-
-    The most likely tokens.
-    """
-    return logits.argmax(-1)
-
-
-def sample(logits: Tensor, search: Search, random: torch.Generator) -> Tensor:
-    """(B, V) -> (B)
-
-    Random tokens, by temperature, top-k and top-p.
-    """
-    logits = logits / search.temperature
-    if search.top_k:
-        least = logits.topk(min(search.top_k, logits.shape[-1])).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    if search.top_p < 1:
-        sorted_BV, order_BV = logits.softmax(-1).sort(-1, descending=True)
-        # A token is left out if those before it already have the total probability; the first one never is.
-        beyond_BV = sorted_BV.cumsum(-1) - sorted_BV >= search.top_p
-        logits = logits.masked_fill(beyond_BV.gather(-1, order_BV.argsort(-1)), -torch.inf)
-    return torch.multinomial(logits.softmax(-1), 1, generator=random).squeeze(-1)
 
 
 def generate(model: Generator, sources: Sources, choose: Callable[[Tensor], Tensor]) -> list[Hypothesis]:

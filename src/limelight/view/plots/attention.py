@@ -84,8 +84,9 @@ def draw_curves(journal: Sequence[dict[str, Any]], metric: str, *, title: str = 
 
     Each entry of the journal is one evaluation: {"epoch": 1.0, "train": {"loss": …}, "validation": {…}}.
     """
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    for axes, name in zip(figure.subplots(1, 2), ("loss", metric), strict=True):
+    names = dict.fromkeys(("loss", metric))  # a metric that is the loss is drawn once
+    figure = Figure(figsize=(4.5 * len(names), 3.6), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         if len(journal) == 1:
             _draw_bars(axes, journal[0], name)
         else:

@@ -1,0 +1,211 @@
+"""Vocabularies of running text: characters, bytes and subwords. `decode` gives back every character."""
+
+import base64
+import io
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+import sentencepiece
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limelight.config import Config
+from limelight.data.text.vocabulary import UNKNOWN_CHARACTER, mark_unknown
+from limelight.errors import WrongInput, wrong
+
+UNKNOWN, END = 0, 1  # the first two ids
+SPACE = "\u2581"  # how sentencepiece writes a space
+SHOWN = {"\n": "↵", " ": "␣", "\t": "⇥", "\r": "␍"}  # white space in the display form of a token
+
+
+class TextVocabulary(Config, ABC):
+    """Tokens of running text. Id 0 is the unknown token, also used for masked ones; id 1 ends a document."""
+
+    unit: ClassVar[str]
+    """What a token is, in the plural."""
+
+    @property
+    @abstractmethod
+    def contents(self) -> tuple[bytes, ...]:
+        """The UTF-8 bytes that each token stands for; empty for the end of a document."""
+
+    @abstractmethod
+    def encode_text(self, text: str) -> np.ndarray:
+        """The ids of a text, without an end."""
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, including the unknown one and the end of a document."""
+        return len(self.contents)
+
+    def encode(self, line: str) -> Tensor:
+        """The ids of a text, (T)."""
+        if not line:
+            raise WrongInput("the text is empty")
+        # Input from a terminal may contain incomplete characters, which cannot be encoded as UTF-8.
+        return torch.from_numpy(self.encode_text(line.encode(errors="replace").decode()).astype(np.int64))
+
+    def decode(self, row: Tensor) -> str:
+        """The text of these ids; incomplete characters at its end are replaced by U+FFFD."""
+        return b"".join(self.contents[i] for i in row.tolist()).decode(errors="replace")
+
+    def name(self, number: int) -> str:
+        """The display form of a token: white space is visible, a part of a character is a number."""
+        if number == END:
+            return "[end]"
+        try:
+            text = self.contents[number].decode()
+        except UnicodeDecodeError:
+            return "".join(f"\\x{byte:02x}" for byte in self.contents[number])
+        return "".join(SHOWN.get(character, character) for character in text)
+
+    def item_names(self, row: Tensor) -> list[str]:
+        """The display form of each id."""
+        return [self.name(i) for i in row.tolist()]
+
+    def tokens(self, line: str) -> list[str]:
+        """The display forms of the tokens of a text; unknown ones are marked with (unk)."""
+        row = self.encode(line)
+        names = self.item_names(row)
+        return [name if i else mark_unknown(name) for i, name in zip(row.tolist(), names, strict=True)]
+
+
+class TextBytes(TextVocabulary):
+    """The bytes of the UTF-8 encoding: any text, without unknown tokens."""
+
+    kind: Literal["bytes"] = "bytes"
+    unit: ClassVar[str] = "bytes"
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """The byte of each token."""
+        return (UNKNOWN_CHARACTER.encode(), b"", *(bytes([byte]) for byte in range(256)))
+
+    def encode_text(self, text: str) -> np.ndarray:
+        """The bytes of a text, from 2 on."""
+        return np.frombuffer(text.encode(), np.uint8).astype(np.uint16) + 2
+
+
+class TextCharacters(TextVocabulary):
+    """The most frequent characters."""
+
+    kind: Literal["text-characters"] = "text-characters"
+    unit: ClassVar[str] = "characters"
+    known: str = Field(min_length=1, description="the characters with ids 2, 3, …, in the order of Unicode")
+
+    @classmethod
+    def build(cls, counts: np.ndarray, size: int) -> Self:
+        """The most frequent characters, given the number of occurrences of each code point."""
+        found = counts.nonzero()[0]
+        frequent = found[np.argsort(-counts[found], kind="stable")][: size - 2]
+        return cls(known="".join(map(chr, sorted(frequent))))
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """The character of each token."""
+        return (UNKNOWN_CHARACTER.encode(), b"", *(character.encode() for character in self.known))
+
+    @cached_property
+    def _ids(self) -> np.ndarray:
+        """The id of each code point up to the largest known one, and of one more."""
+        ids = np.zeros(max(map(ord, self.known)) + 2, np.uint32)
+        ids[code_points(self.known)] = np.arange(2, len(self.known) + 2)
+        return ids
+
+    def encode_text(self, text: str) -> np.ndarray:
+        """The ids of all characters; 0 for unknown ones."""
+        return self._ids[np.minimum(code_points(text), len(self._ids) - 1)]
+
+    def tokens(self, line: str) -> list[str]:
+        """The characters of a text; unknown ones are marked with (unk)."""
+        shown = [SHOWN.get(character, character) for character in line]
+        return [
+            one if i else mark_unknown(one) for i, one in zip(self.encode(line).tolist(), shown, strict=True)
+        ]
+
+
+class TextSubwords(TextVocabulary):
+    """Subwords found by byte-pair encoding (Sennrich et al. 2016), trained with sentencepiece.
+
+    Unlike `Subwords`, they keep line ends and repeated spaces; rare characters are encoded as bytes. Only
+    U+2581, with which sentencepiece writes a space, becomes a space.
+    """
+
+    kind: Literal["text-subwords"] = "text-subwords"
+    unit: ClassVar[str] = "subwords"
+    model: str = Field(min_length=1, repr=False, description="the sentencepiece model file in base64")
+
+    @classmethod
+    def build(cls, texts: Iterable[str], size: int) -> Self:
+        """Train on texts; there may be fewer than `size` subwords if the texts are short."""
+        file = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=(line for text in texts for line in text.split("\n") if line),
+                model_writer=file,
+                model_type="bpe",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                character_coverage=0.9995,
+                byte_fallback=True,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                add_dummy_prefix=False,
+                allow_whitespace_only_pieces=True,
+                user_defined_symbols=["\n"],
+                # With one thread and all sentences in their order, the result is deterministic.
+                num_threads=1,
+                input_sentence_size=0,
+                shuffle_input_sentence=False,
+                max_sentence_length=2**24,
+                unk_id=UNKNOWN,
+                eos_id=END,
+                eos_piece="[end]",
+                bos_id=-1,
+                pad_id=-1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+            if least is None:
+                raise WrongInput("sentencepiece found no subwords in the text; try characters") from None
+            allowed = f"at least {least[1]}, for all characters and bytes"
+            raise wrong("the vocabulary size", size, allowed) from None
+        return cls(model=base64.b64encode(file.getvalue()).decode())
+
+    @cached_property
+    def _processor(self) -> sentencepiece.SentencePieceProcessor:
+        try:
+            model = base64.b64decode(self.model, validate=True)
+            return sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError):
+            raise WrongInput("the subword vocabulary is damaged: sentencepiece cannot read it") from None
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """The text of each subword."""
+        pieces = self._processor
+        found = list[bytes]()
+        for i in range(pieces.get_piece_size()):
+            piece = pieces.id_to_piece(i)
+            is_byte = pieces.is_byte(i)
+            found.append(bytes([int(piece[1:-1], 16)]) if is_byte else piece.replace(SPACE, " ").encode())
+        found[UNKNOWN], found[END] = UNKNOWN_CHARACTER.encode(), b""
+        return tuple(found)
+
+    def encode_text(self, text: str) -> np.ndarray:
+        """The subwords of a text."""
+        return np.array(self._processor.encode(text), np.uint32)
+
+
+TextReader = Annotated[TextBytes | TextCharacters | TextSubwords, Field(discriminator="kind")]
+
+
+def code_points(text: str) -> np.ndarray:
+    """The Unicode code point of each character."""
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)

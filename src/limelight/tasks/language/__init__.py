@@ -1,0 +1,1 @@
+"""Language models: the next token of running text."""

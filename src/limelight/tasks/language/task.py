@@ -1,0 +1,253 @@
+"""Language modelling: the next token of running text."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from limelight.config import Config, read_json
+from limelight.data.batching import Batch
+from limelight.data.text.running_text import RunningText, TextData
+from limelight.data.text.text_vocabulary import END, TextReader
+from limelight.errors import WrongInput
+from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
+from limelight.models.sizes import Sizes
+from limelight.nn import cross_entropy
+from limelight.tasks.language.generation import (
+    LanguageOptions,
+    log_probabilities,
+    next_tokens,
+    text_pieces,
+)
+from limelight.tasks.metrics import DESCRIPTIONS
+from limelight.tasks.task import (
+    Answer,
+    Example,
+    Goal,
+    Input,
+    Scores,
+    Task,
+    TaskConfig,
+    as_text,
+    check_record_size,
+    record_each,
+    unlike_tokens,
+)
+from limelight.view.capture import Attention, capture
+from limelight.view.record import Record, attention_maps, most_likely
+
+ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB for 4,000 subwords
+EXAMPLES = 8
+EXAMPLE_LENGTH = 40  # tokens of an example for a page
+FIGURE_LENGTH = 20  # tokens of the example in a figure, so that labels can be read
+CONTINUATION = 30  # generated tokens in a record
+METRIC_DESCRIPTIONS = DESCRIPTIONS | {
+    "loss": "mean of -ln p(next token), in nats per token",
+    "perplexity": "exp(loss): as uncertain as a choice between so many equally likely tokens",
+    "bits_per_character": "mean of -log2 p per character, comparable between vocabularies",
+}
+
+
+class LanguageState(Config):
+    """The properties of the data that generation needs."""
+
+    reader: TextReader = Field(description="the vocabulary")
+    context: int = Field(ge=1, description="tokens per training example")
+    start: int = Field(ge=0, description="the token before a text that has no beginning")
+
+
+class Language(Task[TextData]):
+    """Cross-entropy of each next token, given those before it."""
+
+    command: ClassVar[str] = "generate"
+    options = LanguageOptions
+    metric_descriptions = METRIC_DESCRIPTIONS
+
+    def __init__(self, state: LanguageState) -> None:
+        self._state = state
+        self.reader, self.context = state.reader, state.context
+
+    @classmethod
+    def of(cls, data: TextData) -> "Language":
+        """The task that a data set defines. A text without a beginning begins a document, or else a line."""
+        start = END if data.tokens.entry.splits["train"].ends else int(data.reader.encode("\n")[0])
+        return cls(LanguageState(reader=data.reader, context=data.context, start=start))
+
+    @property
+    def goal(self) -> Goal:
+        """The metric that selects the best checkpoint."""
+        return Goal("loss", 0.0)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Data-dependent model dimensions."""
+        size = self.reader.size
+        return Sizes(outputs=size, vocabulary=size, longest=self.context, shared=True)
+
+    @property
+    def state(self) -> str:
+        """JSON: what generation needs besides the weights."""
+        return self._state.model_dump_json()
+
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        """The arguments with which the model is called."""
+        return (batch.inputs,)
+
+    def blank(self, count: int) -> Batch:
+        """A batch of `count` windows without content."""
+        empty = torch.zeros(count, self.context, dtype=torch.long)
+        return Batch(empty, empty, torch.arange(count))
+
+    def predictions(self, batch: Batch) -> int:
+        """One per token, except those that belong to another window."""
+        return int((batch.targets >= 0).sum())
+
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """Cross-entropy, computed from the inputs of the output layer."""
+        x_ND, target_N = model(batch.inputs, logits=False).flatten(0, 1), batch.targets.flatten()
+        if bool((target_N < 0).any()):
+            x_ND, target_N = x_ND[target_N >= 0], target_N[target_N >= 0]
+        output = cast(nn.Linear, model.output)
+        rows = len(x_ND) if torch.is_grad_enabled() else ROWS
+        parts = zip(x_ND.split(rows), target_N.split(rows), strict=True)
+        loss = torch.stack([cross_entropy(x, output, target, smoothing)[0] for x, target in parts]).sum()
+        return Scores(loss, {"loss": loss.detach()})
+
+    def derived(self, means: Mapping[str, float], dataset: TextData, split: str) -> dict[str, float]:
+        """Perplexity and bits per character."""
+        bits = means["loss"] / math.log(2)
+        return {
+            "perplexity": math.exp(min(means["loss"], 700.0)),
+            "bits_per_character": bits / dataset.characters_per_token(split),
+        }
+
+    def generate(
+        self, model: nn.Module, prompt: str, options: LanguageOptions | None = None
+    ) -> Iterator[str]:
+        """A continuation of the prompt, in pieces, each as soon as it is known."""
+        options = options or LanguageOptions()
+        start = self._begin(prompt)
+        found = next_tokens(cast(LanguageModel, model.eval()), start, self.context, options)
+        return text_pieces((token for token, _ in found), self.reader, options.stop)
+
+    def _begin(self, prompt: str) -> list[int]:
+        """The tokens of a prompt; of an empty one, the token before a text."""
+        return self.reader.encode(prompt).tolist() if prompt else [self._state.start]
+
+    def predict(
+        self,
+        model: nn.Module,
+        inputs: Sequence[Input],
+        options: LanguageOptions | None = None,
+        *,
+        first: int = 1,
+    ) -> list[Answer]:
+        """The continuation of each input, or its log-probability."""
+        options = options or LanguageOptions()
+        answer = self._score if options.score else self._continue
+        return [answer(model, _as_line(one), options) for one in inputs]
+
+    def _continue(self, model: nn.Module, prompt: str, options: LanguageOptions) -> Answer:
+        found = list(
+            next_tokens(cast(LanguageModel, model.eval()), self._begin(prompt), self.context, options)
+        )
+        text = "".join(text_pieces((token for token, _ in found), self.reader, options.stop))
+        return Answer(text, math.exp(sum(likely for _, likely in found)))
+
+    def _score(self, model: nn.Module, text: str, options: LanguageOptions) -> Answer:
+        """The log-probability of a text, which may be as long as the user likes."""
+        row = torch.tensor([self._state.start, *(self.reader.encode(text).tolist() if text else [])])
+        total = float(log_probabilities(cast(LanguageModel, model.eval()), row, self.context).sum())
+        return Answer(f"{total:.4f}", math.exp(total), number=total)
+
+    def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
+        """Warnings about characters that do not occur in training."""
+        lines = [str(line) for line in inputs if str(line)]
+        rows = [(self.reader.tokens(line), self.reader.encode(line).tolist()) for line in lines]
+        return unlike_tokens([list(zip(*both, strict=True)) for both in rows])
+
+    def sample(self, dataset: TextData, split: str) -> str:
+        """The first three words of a line, without punctuation where possible."""
+        lines = [line.split() for line in dataset.text(split, 0).split("\n")[1:]]
+        several = [words[:3] for words in lines if len(words) > 3] or [["The"]]
+        plain = [words for words in several if all(word.isalpha() for word in words)]
+        return " ".join((plain or several)[0])
+
+    def examples(self, dataset: TextData, split: str) -> Iterator[Example]:
+        """The beginnings of windows at even distances."""
+        size = len(dataset.examples(split))
+        for window in range(0, size, max(1, size // EXAMPLES)):
+            yield self._example(dataset, split, window, EXAMPLE_LENGTH)
+
+    def figure_example(self, model: nn.Module, dataset: TextData, split: str) -> Example:
+        """The beginning of the first window."""
+        return self._example(dataset, split, 0, FIGURE_LENGTH)
+
+    def _example(self, dataset: TextData, split: str, window: int, length: int) -> Example:
+        row = dataset.batch(split, torch.tensor([window])).inputs[0, :length]
+        return Example(self.reader.decode(row).split("\ufffd")[0], ())
+
+    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        """The most likely continuation and all attention maps of each input; or its error."""
+        model.eval()
+        return record_each(inputs, lambda given, number: self._record(model, _as_line(given), number))
+
+    @torch.no_grad()
+    def _record(self, model: nn.Module, given: str, number: int) -> Record:
+        tokens = self._begin(given)
+        if len(tokens) > self.context:
+            shown = f"{len(tokens):,} tokens; this model reads {self.context:,}"
+            raise WrongInput(f"input {number}: {shown}")
+        check_record_size(len(tokens), f"{len(tokens):,} tokens")
+        row = torch.tensor([tokens], device=next(model.parameters()).device)
+        found = capture(model, row)
+        maps, weights = attention_maps(found.attentions, _place)
+        options = LanguageOptions(length=CONTINUATION)
+        return Record(
+            given=as_text(given),
+            answer=self._continue(model, given, options).text,
+            sides={"source": tuple(self.reader.item_names(row[0]))},
+            maps=maps,
+            weights=weights,
+            steps=tuple(most_likely(one, self.reader.name) for one in found.output[0].float().softmax(-1)),
+            stepped="source",
+        )
+
+
+def _as_line(given: Input) -> str:
+    if isinstance(given, bytes):
+        raise WrongInput("this model reads text, not images")
+    if isinstance(given, Tensor):
+        raise WrongInput("this model reads text, not tensors")
+    return str(given)
+
+
+def _place(attention: Attention) -> tuple[str, str, str]:
+    return "decoder", "source", "source"
+
+
+class LanguageConfig(TaskConfig):
+    """The next token of running text."""
+
+    models = (DecoderOnlyConfig,)
+
+    kind: Literal["language"] = Field("language", description="the kind of task")
+    data: RunningText = Field(RunningText(), description="the text")
+
+    def load(self, seed: int) -> tuple[Language, TextData]:
+        """Load the text, and make the task from it."""
+        data = self.data.load(seed)
+        return Language.of(data), data
+
+    def load_other(self, task: Language, path: Path) -> TextData:
+        """Another text than that of training."""
+        data = self.data.model_copy(update={"context": task.context})
+        return data.load_other(path, task.reader)
+
+    def restore(self, state: str) -> Language:
+        """Make the task from its state, for generation."""
+        return Language(read_json(LanguageState, state, "data.json"))
