@@ -18,6 +18,10 @@ SMALL: dict[str, Any] = {
     "train.epochs": 1,
 }
 GENERATED: dict[str, Any] = {"task.data.train": 60, "task.data.validation": 20, "task.data.test": 20}
+OWN: dict[str, dict[str, Any]] = {
+    "digits": {"train.epochs": 0.05},
+    "language": {"task.data.limit": 40, "task.data.context": 11},
+}
 OF_PAIRS: dict[str, Any] = {
     "task.vocabulary.kind": "words",
     "task.vocabulary.rarest": 1,
@@ -39,8 +43,7 @@ def small(recipe: str, folder: Path) -> tuple[dict[str, Any], Path | None]:
     depths = {f"model.{name}": 1 for name in ("depth", "encoder_depth", "decoder_depth") if name in fields}
     of_model = {key: value for key, value in SMALL.items() if key.split(".")[1] in fields or "train" in key}
     if recipe not in FILES:
-        own = {"train.epochs": 0.05} if recipe == "digits" else GENERATED
-        return of_model | depths | own, None
+        return of_model | depths | OWN.get(recipe, GENERATED), None
     name, write, own = FILES[recipe]
     write(folder / name)
     return of_model | depths | own, folder / name

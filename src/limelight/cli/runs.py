@@ -223,7 +223,7 @@ def predict(
 
 def generate(
     run: RunFolder,
-    prompt: str = "",
+    prompt: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     *,
     length: int = 200,
     temperature: float = 0.8,

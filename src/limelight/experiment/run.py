@@ -169,7 +169,7 @@ class Run:
 
         Options are those of the task: length, temperature, top_k, top_p, repetition, stop and seed.
         """
-        return self.task.generate(self.model, prompt, self.task.read_options(options))
+        return self.task.generate(self.model, prompt, options)
 
     def see(self, *inputs: Input) -> RecordView:
         """The answer to each input, and the attention maps of every layer and head.

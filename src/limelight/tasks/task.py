@@ -187,8 +187,8 @@ class Task(ABC, Generic[D]):
         """Metrics that follow from the means of a split, such as perplexity from the loss."""
         return {}
 
-    def generate(self, model: nn.Module, prompt: str, options: Any = None) -> Iterator[str]:
-        """A continuation of the prompt, in pieces, each as soon as it is known."""
+    def generate(self, model: nn.Module, prompt: str, options: Mapping[str, Any]) -> Iterator[str]:
+        """A continuation of the prompt, in pieces, each as soon as it is known; options as in `predict`."""
         raise WrongInput("this model does not generate text; use `predict`")
 
     def evaluate_answers(self, model: nn.Module, dataset: D, split: str, options: Any = None) -> Judgement:

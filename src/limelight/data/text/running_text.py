@@ -80,6 +80,8 @@ class ShuffledWindows(Sequence[Tensor]):
         return -(-len(self.order) // self.batch)
 
     def __getitem__(self, number: Any) -> Any:
+        if number >= len(self):
+            raise IndexError(number)
         return self.order[number * self.batch : (number + 1) * self.batch]
 
 

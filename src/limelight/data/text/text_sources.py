@@ -96,22 +96,22 @@ def scan(source: Source) -> Scan:
     lines, offset = 1, 0
     with _opened(source) as file:
         for content in track(iter(partial(file.read, BLOCK), b""), max(1, source.size // BLOCK)):
-            at, pending = content.find(0), len(decoder.getstate()[0])
+            seen = offset + len(content)
             try:
                 text = decoder.decode(content)
             except UnicodeDecodeError as error:
-                broken = error.start - pending
-                at = broken if at < 0 else min(at, broken)
-            if at >= 0:
-                place = f"{source.name}:{lines + content.count(10, 0, max(0, at))}"
-                raise not_text(place, content[at] if at >= 0 else 0, offset + at)
-            lines, offset = lines + content.count(10), offset + len(content)
+                before = error.object.count(10, 0, error.start)
+                place = seen - len(error.object) + error.start
+                raise not_text(f"{source.name}:{lines + before}", error.object[error.start], place) from None
+            if (at := content.find(0)) >= 0:
+                raise not_text(f"{source.name}:{lines + content.count(10, 0, at)}", 0, offset + at)
+            lines, offset = lines + content.count(10), seen
             characters += len(text)
             if text:
                 found = np.bincount(code_points(text))
                 counts[: len(found)] += found
-        if decoder.getstate()[0]:
-            raise not_text(f"{source.name}:{lines}", decoder.getstate()[0][0], offset - 1)
+        if rest := decoder.getstate()[0]:
+            raise not_text(f"{source.name}:{lines}", rest[0], offset - len(rest))
     return Scan(characters, counts)
 
 

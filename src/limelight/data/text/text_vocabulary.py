@@ -62,7 +62,7 @@ class TextVocabulary(Config, ABC):
             text = self.contents[number].decode()
         except UnicodeDecodeError:
             return "".join(f"\\x{byte:02x}" for byte in self.contents[number])
-        return "".join(SHOWN.get(character, character) for character in text)
+        return "".join(map(_visible, text))
 
     def item_names(self, row: Tensor) -> list[str]:
         """The display form of each id."""
@@ -123,7 +123,7 @@ class TextCharacters(TextVocabulary):
 
     def tokens(self, line: str) -> list[str]:
         """The characters of a text; unknown ones are marked with (unk)."""
-        shown = [SHOWN.get(character, character) for character in line]
+        shown = map(_visible, line)
         return [
             one if i else mark_unknown(one) for i, one in zip(self.encode(line).tolist(), shown, strict=True)
         ]
@@ -204,6 +204,13 @@ class TextSubwords(TextVocabulary):
 
 
 TextReader = Annotated[TextBytes | TextCharacters | TextSubwords, Field(discriminator="kind")]
+
+
+def _visible(character: str) -> str:
+    """White space as a symbol, and other characters that cannot be printed as an escape."""
+    if character in SHOWN:
+        return SHOWN[character]
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def code_points(text: str) -> np.ndarray:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import Field
@@ -125,14 +125,11 @@ class Language(Task[TextData]):
             "bits_per_character": bits / dataset.characters_per_token(split),
         }
 
-    def generate(
-        self, model: nn.Module, prompt: str, options: LanguageOptions | None = None
-    ) -> Iterator[str]:
-        """A continuation of the prompt, in pieces, each as soon as it is known."""
-        options = options or LanguageOptions()
-        start = self._begin(prompt)
-        found = next_tokens(cast(LanguageModel, model.eval()), start, self.context, options)
-        return text_pieces((token for token, _ in found), self.reader, options.stop)
+    def generate(self, model: nn.Module, prompt: str, options: Mapping[str, Any]) -> Iterator[str]:
+        """A continuation of the prompt, in pieces, each as soon as it is known; options as in `predict`."""
+        read = cast(LanguageOptions, self.read_options(options))
+        found = next_tokens(cast(LanguageModel, model.eval()), self._begin(prompt), self.context, read)
+        return text_pieces((token for token, _ in found), self.reader, read.stop)
 
     def _begin(self, prompt: str) -> list[int]:
         """The tokens of a prompt; of an empty one, the token before a text."""
