@@ -141,18 +141,20 @@ def test_a_tied_matrix_belongs_to_both_of_its_parts() -> None:
 
 
 def test_a_part_that_does_not_exist_is_refused_with_the_nearest_names() -> None:
-    with pytest.raises(WrongInput, match=r"^train.freeze: the model has no part 'encoder.blocks.0'; did you "):
+    with pytest.raises(
+        WrongInput, match=r"^train.freeze: the model has no part 'encoder.blocks.0'; did you "
+    ):
         freeze(classifier(), ["encoder.blocks.0"])
     with pytest.raises(WrongInput, match=r"did you mean 'encoder.encoder.blocks.0'\? its parts begin with"):
         freeze(classifier(), ["encoder.blocks.0"])
     with pytest.raises(WrongInput, match=r"^train.rates: the model has no part 'outptu'; did you mean 'outp"):
         learning_rates(classifier(), {"outptu": 0.1})
-    with pytest.raises(WrongInput, match="has no part 'encoder.encoder.blocks.11'"):
+    with pytest.raises(WrongInput, match=r"has no part 'encoder.encoder.blocks.11'"):
         freeze(classifier(), ["encoder.encoder.blocks.11"])
 
 
 def test_a_model_without_a_trained_parameter_is_refused() -> None:
-    with pytest.raises(WrongInput, match="train.freeze contains all parameters of the model"):
+    with pytest.raises(WrongInput, match=r"train.freeze contains all parameters of the model"):
         freeze(classifier(), ["encoder", "output"])
 
 
@@ -164,5 +166,7 @@ def test_dots_in_the_key_of_a_rate_name_a_part() -> None:
     message = r"train.rates.output is -1; allowed: greater than 0"
     with pytest.raises(WrongInput, match=message):
         experiment("majority", {"train.rates.output": -1})
-    with pytest.raises(WrongInput, match=r"train.freeze is 'encoder'; allowed: a list such as \[\"encoder\"\]"):
+    with pytest.raises(
+        WrongInput, match=r"train.freeze is 'encoder'; allowed: a list such as \[\"encoder\"\]"
+    ):
         experiment("majority", {"train.freeze": "encoder"})
