@@ -37,6 +37,7 @@ from limelight.view.record import Record, attention_maps, most_likely, place_in_
 
 PREDICT_BATCH = 256
 FIGURE_LENGTHS = (5, 16)  # items of the example in a figure: enough to see a pattern, and readable labels
+SOME_SYMBOLS = 12  # of a vocabulary in a message
 LONGEST_EXAMPLE = 64  # items; longer records are hard to read and make the page large
 
 
@@ -55,6 +56,8 @@ class SequenceState(Config):
 
 class SequenceTask(Task[SequenceData]):
     """A task whose inputs are sequences of symbols, tokens or vectors."""
+
+    reader: Reader
 
     def __init__(self, state: SequenceState) -> None:
         self._state = state
@@ -295,6 +298,20 @@ class SequenceTask(Task[SequenceData]):
         return row.float() if features else row.long()
 
 
+def describe_reader(reader: Reader | None) -> str:
+    """A vocabulary in a few words: "words (2,113)"."""
+    if reader is None:
+        return "not one of single texts"
+    if reader.kind == "symbols":
+        return f"{len(reader.symbols):,} symbols: {' '.join(reader.symbols[:SOME_SYMBOLS])}"
+    return f"{reader.kind} ({reader.features if reader.kind == 'vectors' else reader.size:,})"
+
+
+def unsuitable_reader(start: Task[Any], allowed: str) -> WrongInput:
+    """The exception for starting from a task whose inputs have another meaning."""
+    return wrong("the vocabulary of the run to start from", describe_reader(start.reader), allowed)
+
+
 class SequenceTaskConfig(TaskConfig):
     """The settings of a task on sequences, whose data is a `SequenceData`."""
 
@@ -304,6 +321,13 @@ class SequenceTaskConfig(TaskConfig):
         """Load the data set, and make the task from it."""
         data = cast(Any, self.data).load(seed)
         return self.task.of(data), data
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
+        """The same data set, if the task to start from has the same symbols."""
+        task, data = self.load(seed)
+        if task.reader != start.reader:
+            raise unsuitable_reader(start, describe_reader(task.reader))
+        return task, data
 
     def restore(self, state: str) -> SequenceTask:
         """Make the task from its state, for prediction."""
