@@ -21,7 +21,7 @@ export function displayToken(token, maxLength = 24) {
 
 // Text without a visible character gets symbols.
 export function displayText(text) {
-  return text.trim() ? text : text.replace(/ /g, "␣").replace(/\n/g, "⏎");
+  return text.trim() ? text : text.replace(/ /g, "␣").replace(/\n/g, "↵");
 }
 
 export function quoted(token) {

@@ -55,7 +55,7 @@ export class NextTokenPanel {
     this.generate.textContent = isRunning ? "Stop" : "Generate";
     this.undo.disabled = !can.undo;
     const isFull = this.record && !can.add;
-    this.note.textContent = isFull ? "The text is as long as this model or this page can read." : "";
+    this.note.textContent = isFull ? "The text has its maximum length." : "";
     for (const candidate of this.lists.querySelectorAll(".candidate")) candidate.disabled = !can.add;
   }
 
