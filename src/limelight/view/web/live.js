@@ -92,6 +92,7 @@ function addWriting(field) {
     panel.show(record);
     explorer.set({ step: record.steps.length - 1 });
   };
+  window.addEventListener("hashchange", () => panel.draw()); // the temperature
   return { writer, panel };
 }
 

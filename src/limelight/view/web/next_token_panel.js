@@ -75,6 +75,7 @@ export class NextTokenPanel {
 
   draw() {
     const { record } = this;
+    if (!record) return;
     const temperatures = temperaturesOf(record);
     const position = nearest(temperatures, this.temperature());
     this.slider.max = String(temperatures.length - 1);

@@ -4,7 +4,7 @@ const PAUSE = 200; // milliseconds between two tokens, so that they can be read
 const SEEDS = 2 ** 31;
 
 // requester: sends a request and returns its record, or nothing if it failed or a newer one was sent.
-// onAdded receives the record of a changed text; onChange is called when `can` or `isRunning` may have changed.
+// onAdded: receives the record of a changed text. onChange: `can` or `isRunning` may have changed.
 export class Writer {
   constructor({ requester, temperature, onAdded, onChange, wait = sleep, seed = randomSeed }) {
     Object.assign(this, { requester, temperature, onAdded, onChange, wait, seed });
