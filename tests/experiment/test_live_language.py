@@ -179,7 +179,7 @@ def test_text_is_generated_until_it_is_stopped_or_the_context_is_full(language: 
 
 
 WRONG = {
-    "a token id is 99; allowed: 0 to": {"tokens": [99]},
+    "token id is 99; allowed: 0 to": {"tokens": [99]},
     "temperature is 0.0001; allowed: 0, or at least 0.001": {"temperature": 0.0001},
     "30 tokens; this model reads 29": {"given": "a" * CONTEXT, "temperature": 1},
 }

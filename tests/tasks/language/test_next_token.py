@@ -147,7 +147,7 @@ def test_a_text_may_begin_without_a_prompt(subject: Subject) -> None:
 
 
 WRONG = {
-    "a token id is 31; allowed: 0 to 30": {"tokens": (3, LETTERS.size)},
+    "token id is 31; allowed: 0 to 30": {"tokens": (3, LETTERS.size)},
     "temperature is 0.0005; allowed: 0, or at least 0.001": {"temperature": 0.0005},
     "input 1: 24 tokens; this model reads 23": {"given": "a" * CONTEXT, "temperature": 1.0},
     "input 1: 25 tokens; this model reads 23": {"given": "a" * 22, "tokens": (5, 5, 5)},

@@ -24,7 +24,7 @@ def add_tokens(
     """The tokens after the text of the prompt, whose own tokens are `start`, with the requested one more."""
     for token in prompt.tokens:
         if token >= vocabulary.size:
-            raise wrong("a token id", token, f"0 to {vocabulary.size - 1:,}")
+            raise wrong("token id", token, f"0 to {vocabulary.size - 1:,}")
     added = list(prompt.tokens)
     if prompt.temperature is not None:
         wanted = {"length": 1, "temperature": prompt.temperature, "seed": prompt.seed}
