@@ -1,11 +1,16 @@
 """Browser tests: the chromium of the system, controlled by playwright."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
+from support import not_none
+
+from limelight.experiment import Run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -46,3 +51,14 @@ def opened(width: int = 1200, height: int = 900, allowed: str = "file:", refused
 def forbidden(url: str, allowed: str) -> list[str]:
     """Return the URL in a list if it is not allowed, else an empty list."""
     return [] if url.startswith(("data:", "blob:", "about:", allowed)) else [f"request: {url}"]
+
+
+def serving(run: Run) -> Iterator[tuple[Run, str]]:
+    """A fixture: the run and the address of its live page, which is served by another process."""
+    command = [sys.executable, "-m", "limelight", "serve", str(run.path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield run, not_none(server.stdout).readline().strip()
+        finally:
+            server.terminate()
+            assert server.wait(10) == 0

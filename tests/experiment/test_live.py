@@ -1,18 +1,16 @@
 """The live page of `limelight serve`, in a real browser."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from browser import needs_browser, opened
+from browser import needs_browser, opened, serving
 from PIL import Image
 from playwright.sync_api import Page, expect
-from support import must_fail, not_none
+from support import must_fail
 
 import limelight
 from limelight.experiment import Run
@@ -46,16 +44,6 @@ PAIRS = "".join(
     for a in ("one", "two", "three", "four")
     for b in ("cat", "dog", "cow")
 )
-
-
-def serving(run: Run) -> Iterator[tuple[Run, str]]:
-    command = [sys.executable, "-m", "limelight", "serve", str(run.path), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            yield run, not_none(server.stdout).readline().strip()
-        finally:
-            server.terminate()
-            assert server.wait(10) == 0
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from limelight.experiment.pages import about, draw_page, write_records
 from limelight.training import checkpoint
 from limelight.view import watch
 from limelight.view.page import explorer_page, report_page
+from limelight.view.prompt import Prompt
 from limelight.view.record import AttentionMap, Record, pack
 
 SMALL: dict[str, Any] = {
@@ -194,6 +195,8 @@ def test_records_can_be_written_as_json_and_as_light_or_dark_figures(run: Run, t
         write_records(run, "1 2 3", Path("records.gif"))
     with pytest.raises(WrongInput, match="symbol is 'x'"):
         run.see("x")
+    with pytest.raises(WrongInput, match="only a language model reads a Prompt; give a text"):
+        run.record([Prompt(given="1 2 3")])
 
 
 def test_a_given_input_is_shown_without_the_data_of_the_run(run: Run, tmp_path: Path) -> None:

@@ -28,23 +28,23 @@ const settle = (milliseconds = 0) => new Promise((resolve) => setTimeout(resolve
 
 test("a late response to an older request is dropped", async () => {
   const { requester, waiting, log } = makeScenario();
-  requester.send("old");
+  const old = requester.send("old");
   requester.send("new");
   waiting.get("new").resolve("response to new");
   await settle();
   waiting.get("old").resolve("response to old");
-  await settle();
+  assert.equal(await old, undefined);
   assert.deepEqual(log.records, ["response to new"]);
 });
 
 test("responses that arrive in order are all shown", async () => {
   const { requester, waiting, log } = makeScenario();
-  requester.send("one");
+  const one = requester.send("one");
   waiting.get("one").resolve("first");
-  await settle();
-  requester.send("two");
+  assert.equal(await one, "first");
+  const two = requester.send("two");
   waiting.get("two").resolve("second");
-  await settle();
+  assert.equal(await two, "second");
   assert.deepEqual(log.records, ["first", "second"]);
 });
 
@@ -109,7 +109,7 @@ const GOOD = { status: 200, body: '{"answer": "yes"}' };
 const BUSY = { status: 503, body: '{"error": "busy"}', headers: { "Retry-After": "2" } };
 
 test("text is sent as JSON, a file as the raw body", async () => {
-  const server = makeServer(GOOD, GOOD);
+  const server = makeServer(GOOD, GOOD, GOOD);
   assert.deepEqual(await fetchRecord("a <b>", undefined, server.tools), { answer: "yes" });
   const file = new Blob(["pixels"], { type: "image/png" });
   await fetchRecord(file, undefined, server.tools);
@@ -117,6 +117,9 @@ test("text is sent as JSON, a file as the raw body", async () => {
   assert.equal(server.requests[0].headers["Content-Type"], "application/json");
   assert.equal(server.requests[1].body, file);
   assert.equal(server.requests[1].headers["Content-Type"], "image/png");
+  await fetchRecord({ given: "", tokens: [3, 5], seed: 7 }, undefined, server.tools);
+  assert.equal(server.requests[2].body, '{"given":"","tokens":[3,5],"seed":7}');
+  assert.equal(server.requests[2].headers["Content-Type"], "application/json");
 });
 
 test("a busy server gets one retry, after the time in Retry-After", async () => {

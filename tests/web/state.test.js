@@ -11,6 +11,7 @@ test("a state is decoded as it was encoded", () => {
     off: [0, 2, 11],
     step: 13,
     sort: "focused",
+    temperature: 0.7,
     given: "ein & zwei = <drei> # ü 😀\n",
   };
   assert.deepEqual(decodeState(encodeState(state)), state);
@@ -37,6 +38,9 @@ test("invalid values give the defaults", () => {
   ];
   invalid.push(
     "record=-1",
+    "temperature=-1",
+    "temperature=10.5",
+    "temperature=hot",
     "record=1e3",
     "record=0x10",
     "record=99999",

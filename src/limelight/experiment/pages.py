@@ -60,11 +60,13 @@ def about(run: Run) -> About:
     """What the live page shows before its first request."""
     found = _available_examples(run)
     typed = tuple(record.given for record in found if record.given)
+    generates = run.task.reads_prompts
     return About(
         name=run.experiment.name,
         kind=run.task.input_kind,
         sample=typed[0] if typed else "",
-        longest=LONGEST_RECORD,
+        longest=min(LONGEST_RECORD, run.task.sizes.longest) if generates else LONGEST_RECORD,
+        generates=generates,
         examples=typed,
         first=found[0] if found and not typed else None,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from pydantic import ConfigDict, Field
@@ -31,6 +31,7 @@ from limelight.training.loop import SETTINGS
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
 from limelight.view.page import explorer_page, iframe
+from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 
 
@@ -192,10 +193,12 @@ class Run:
     def _first(self) -> Tensor:
         return self.dataset.batch(self.dataset.held_out, torch.tensor([0])).inputs[0]
 
-    def record(self, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+    def record(self, inputs: Sequence[Input | Prompt]) -> list[Record | WrongInput]:
         """One record per input, in order; for an invalid input, its error."""
+        if not self.task.reads_prompts and any(isinstance(one, Prompt) for one in inputs):
+            raise WrongInput("only a language model reads a Prompt; give a text")
         name = {"name": self.experiment.name}
-        records = self.task.record(self.model, inputs)
+        records = self.task.record(self.model, cast(Sequence[Input], inputs))
         return [one if isinstance(one, WrongInput) else one.model_copy(update=name) for one in records]
 
     def evaluate(

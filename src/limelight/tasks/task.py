@@ -116,6 +116,9 @@ class Task(ABC, Generic[D]):
     command: ClassVar[str] = "predict"
     """The command that a user tries next."""
 
+    reads_prompts: ClassVar[bool] = False
+    """Whether `record` also takes a `Prompt`, a text that grows token by token."""
+
     metric_descriptions: ClassVar[Mapping[str, str]] = DESCRIPTIONS
     """What the metrics mean, for reports."""
 
@@ -268,7 +271,10 @@ def check_record_size(tokens: int, described: str) -> None:
         raise WrongInput(f"{described} are too many for a record; allowed: {LONGEST_RECORD}")
 
 
-def record_each(inputs: Sequence[Input], record: Callable[[Input, int], Record]) -> list[Record | WrongInput]:
+One = TypeVar("One")
+
+
+def record_each(inputs: Sequence[One], record: Callable[[One, int], Record]) -> list[Record | WrongInput]:
     """The record of each input and its number, or its error: an invalid input does not affect the others."""
     records = list[Record | WrongInput]()
     for number, given in enumerate(inputs, 1):

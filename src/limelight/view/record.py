@@ -61,6 +61,23 @@ class Picture(Config):
         return torch.from_numpy(array if array.ndim == 3 else array[..., None]).permute(2, 0, 1)
 
 
+class Continuation(Config):
+    """How the text of a language model can go on.
+
+    At a temperature, the probability of a candidate is (p / largest p)^(1 / temperature) / total, where p is
+    its probability in `steps`.
+    """
+
+    tokens: tuple[int, ...] = Field(description="ids of the tokens that were added to the typed text")
+    ended: bool = Field(description="whether the last of them ends the document")
+    room: int = Field(description="number of tokens that can still be added")
+    choices: tuple[int, ...] = Field(description="ids of the candidates after the last token")
+    temperatures: tuple[float, ...] = Field(description="the temperatures of the totals")
+    totals: tuple[tuple[float, ...], ...] = Field(
+        description="per token: the sum of (p / largest p)^(1 / temperature) over all tokens"
+    )
+
+
 class Record(Config):
     """One input, its answer, and every attention map. Pages read it as JSON."""
 
@@ -78,6 +95,7 @@ class Record(Config):
     steps: tuple[tuple[Candidate, ...], ...] = Field((), description="candidates per token of `stepped`")
     stepped: str = Field("", description="the side that was predicted token by token")
     image: Picture | None = Field(None, description="the input, where it is an image")
+    continuation: Continuation | None = Field(None, description="of a language model: how the text can go on")
 
     def layers(self) -> list[Tensor]:
         """-> (H, T, S) per map"""
@@ -112,9 +130,11 @@ def place_in_encoder(attention: Attention) -> tuple[str, str, str]:
     return "encoder", "source", "source"
 
 
-def most_likely(probabilities: Tensor, name: Callable[[int], str]) -> tuple[Candidate, ...]:
+def most_likely(
+    probabilities: Tensor, name: Callable[[int], str], most: int = MOST_CANDIDATES
+) -> tuple[Candidate, ...]:
     """(L) -> the most likely candidates, the best first"""
-    best = probabilities.topk(min(MOST_CANDIDATES, len(probabilities)))
+    best = probabilities.topk(min(most, len(probabilities)))
     found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return tuple(Candidate(text=name(number), probability=value) for number, value in found)
 

@@ -19,12 +19,14 @@ from limelight.data.images.decode import read_image
 from limelight.errors import WrongInput
 from limelight.nn import BlockConfig, Encoder
 from limelight.view import watch
+from limelight.view.prompt import Prompt
 from limelight.view.record import AttentionMap, Record, pack
 from limelight.view.server.app import About
 from limelight.view.server.queue import Input
 
 PORT = 8011
 TEXT = About(name="letters", kind="text", sample="abc", longest=23, examples=("abc", "cab"))
+GROWING = TEXT.model_copy(update={"generates": True})
 IMAGE = About(name="pixels", kind="image", sample="an image file", longest=1)
 JSON = (b"content-type", b"application/json")
 HOST = (b"host", b"127.0.0.1")
@@ -54,7 +56,7 @@ class TinyModel:
         )
         return Record(
             name="tiny",
-            given=given if isinstance(given, str) else "an image",
+            given="an image" if isinstance(given, bytes) else str(given),
             answer=f"{output.sum():.5f}",
             sides={"input": tuple(map(str, values))},
             maps=(attention,),
@@ -64,9 +66,10 @@ class TinyModel:
     def values(self, given: Input) -> list[int]:
         if isinstance(given, bytes):
             return read_image(given, (IMAGE_SIZE, IMAGE_SIZE), 1).flatten().tolist()
-        if not 0 < len(given) <= TEXT.longest:
-            raise WrongInput(f"the input has {len(given)} letters; allowed: 1 to {TEXT.longest}")
-        return [ord(letter) % 256 for letter in given]
+        text, tokens = (given.given, given.tokens) if isinstance(given, Prompt) else (given, ())
+        if not 0 < len(text) <= TEXT.longest:
+            raise WrongInput(f"the input has {len(text)} letters; allowed: 1 to {TEXT.longest}")
+        return [*(ord(letter) % 256 for letter in text), *tokens]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from app_client import (
+    GROWING,
     HOST,
     IMAGE,
     JSON,
@@ -29,6 +30,7 @@ from support import must_fail, mutated
 
 import limelight.view.server.app as app_module
 from limelight.view.page import WEB_FOLDER
+from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 from limelight.view.server.app import CONTENT_TYPES, create_app
 from limelight.view.server.queue import Input, Limits
@@ -68,6 +70,7 @@ def test_about_describes_the_model_and_its_inputs() -> None:
         "kind": "text",
         "sample": "abc",
         "longest": 23,
+        "generates": False,
         "examples": ["abc", "cab"],
         "first": None,
     }
@@ -114,6 +117,52 @@ def test_invalid_input_gets_a_one_line_error_with_the_reason(body: bytes, reason
     assert reason in response.json["error"]
     assert "\n" not in response.json["error"]
     assert len(response.json["error"]) <= 300
+
+
+def test_a_text_that_grows_is_sent_with_its_tokens() -> None:
+    model = TinyModel()
+    prompt = Prompt(given="abc", tokens=(101, 7), temperature=0.5, seed=3)
+    response = run_client(
+        create_app(model, GROWING),
+        lambda client: client.send("POST", "/api/record", prompt.model_dump_json().encode(), (HOST, JSON)),
+    )
+    assert Record.model_validate_json(response.body) == model.record(prompt)
+    assert response.json["sides"]["input"] == ["97", "98", "99", "101", "7"]
+
+
+PROMPTS = {
+    b"{}": "given: Field required",
+    b'{"given": "a", "tokens": 3}': "tokens: Input should be a valid array",
+    b'{"given": "a", "tokens": [3, -1]}': "tokens.1: Input should be greater than or equal to 0",
+    b'{"given": "a", "tokens": [1.5]}': "tokens.0: Input should be a valid integer",
+    b'{"given": "a", "tokens": [true]}': "tokens.0: Input should be a valid integer",
+    b'{"given": "a", "temperature": -1}': "temperature: Input should be greater than or equal to 0",
+    b'{"given": "a", "temperature": "hot"}': "temperature: Input should be a valid number",
+    b'{"given": "a", "temperature": NaN}': "temperature: Input should be",
+    b'{"given": "a", "temperature": 1e999}': "temperature: Input should be a finite number",
+    b'{"given": "a", "seed": -1}': "seed: Input should be greater than or equal to 0",
+    b'{"given": "a", "seed": 9223372036854775808}': "seed: Input should be less than or equal to",
+    b'{"given": "a", "top_q": 1}': "top_q: Extra inputs are not permitted",
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), PROMPTS.items(), ids=range(len(PROMPTS)))
+def test_invalid_fields_of_a_growing_text_get_a_one_line_error(body: bytes, reason: str) -> None:
+    response = run_client(
+        create_app(TinyModel(), GROWING),
+        lambda client: client.send("POST", "/api/record", body, (HOST, JSON)),
+    )
+    assert (response.status, list(response.json)) == (400, ["error"])
+    assert reason in response.json["error"]
+    assert "\n" not in response.json["error"]
+
+
+def test_a_model_that_does_not_generate_refuses_tokens() -> None:
+    body = Prompt(given="abc", tokens=(5,)).model_dump_json(exclude_defaults=True).encode()
+    response = run_client(
+        create_app(TinyModel(), TEXT), lambda client: client.send("POST", "/api/record", body, (HOST, JSON))
+    )
+    assert (response.status, response.json["error"]) == (400, "tokens: Extra inputs are not permitted")
 
 
 REFUSALS = [

@@ -23,8 +23,10 @@ from limelight.tasks.language.generation import (
     next_tokens,
     text_pieces,
 )
+from limelight.tasks.language.next_token import add_tokens, candidates, continuation, whole_characters
 from limelight.tasks.metrics import DESCRIPTIONS
 from limelight.tasks.task import (
+    LONGEST_RECORD,
     Answer,
     Example,
     Goal,
@@ -38,7 +40,8 @@ from limelight.tasks.task import (
     unlike_tokens,
 )
 from limelight.view.capture import Attention, capture
-from limelight.view.record import Record, attention_maps, most_likely
+from limelight.view.prompt import Prompt
+from limelight.view.record import Record, attention_maps
 
 ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB for 4,000 subwords
 EXAMPLES = 8
@@ -64,6 +67,7 @@ class Language(Task[TextData]):
     """Cross-entropy of each next token, given those before it."""
 
     command: ClassVar[str] = "generate"
+    reads_prompts: ClassVar[bool] = True
     options = LanguageOptions
     metric_descriptions = METRIC_DESCRIPTIONS
 
@@ -188,31 +192,43 @@ class Language(Task[TextData]):
         row = dataset.batch(split, torch.tensor([window])).inputs[0, :length]
         return Example(self.reader.decode(row).split("\ufffd")[0], ())
 
-    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+    def record(self, model: nn.Module, inputs: Sequence[Input | Prompt]) -> list[Record | WrongInput]:
         """The most likely continuation and all attention maps of each input; or its error."""
         model.eval()
-        return record_each(inputs, lambda given, number: self._record(model, _as_line(given), number))
+        return record_each(inputs, lambda given, number: self._record(model, _as_prompt(given), number))
 
     @torch.no_grad()
-    def _record(self, model: nn.Module, given: str, number: int) -> Record:
-        tokens = self._begin(given)
+    def _record(self, model: nn.Module, prompt: Prompt, number: int) -> Record:
+        start, options = self._begin(prompt.given), LanguageOptions(length=CONTINUATION)
+        added = add_tokens(cast(LanguageModel, model), start, prompt, self.reader, self.context)
+        tokens = [*start, *added]
         if len(tokens) > self.context:
             shown = f"{len(tokens):,} tokens; this model reads {self.context:,}"
             raise WrongInput(f"input {number}: {shown}")
         check_record_size(len(tokens), f"{len(tokens):,} tokens")
+        following = [
+            token for token, _ in next_tokens(cast(LanguageModel, model), tokens, self.context, options)
+        ]
+        text = whole_characters(added, self.reader)
         row = torch.tensor([tokens], device=next(model.parameters()).device)
         found = capture(model, row)
         maps, weights = attention_maps(found.attentions, _place)
-        options = LanguageOptions(length=CONTINUATION)
+        logits_TV = found.output[0].float()
         return Record(
-            given=as_text(given),
-            answer=self._continue(model, given, options).text,
+            given=as_text(prompt.given) + text,
+            answer=whole_characters([*added, *following], self.reader)[len(text) :],
             sides={"source": tuple(self.reader.item_names(row[0]))},
             maps=maps,
             weights=weights,
-            steps=tuple(most_likely(one, self.reader.name) for one in found.output[0].float().softmax(-1)),
+            steps=candidates(logits_TV, self.reader),
             stepped="source",
+            continuation=continuation(logits_TV, added, min(self.context, LONGEST_RECORD) - len(tokens)),
         )
+
+
+def _as_prompt(given: Input | Prompt) -> Prompt:
+    # Not validated: text from a terminal may contain incomplete characters.
+    return given if isinstance(given, Prompt) else Prompt.model_construct(given=_as_line(given))
 
 
 def _as_line(given: Input) -> str:

@@ -6,7 +6,8 @@
     POST /api/record        one input -> `Record` as JSON
 
 The body of POST /api/record is {"given": "some text"} with Content-Type application/json for a text model,
-and an image file with Content-Type image/* or application/octet-stream for an image model.
+and an image file with Content-Type image/* or application/octet-stream for an image model. A model that
+generates text also takes the other fields of `Prompt`: {"given": "Once", "tokens": [5], "temperature": 0.8}.
 
 An error response has the body {"error": "one line"} and one of these status codes:
 
@@ -41,6 +42,7 @@ from starlette.routing import Route
 from limelight.config import Config
 from limelight.errors import WrongInput
 from limelight.view.page import WEB_FOLDER
+from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 from limelight.view.server.connection import HOST, run_server
 from limelight.view.server.queue import LIMITS, Input, Limits, MakeRecords, QueueFull, RequestQueue
@@ -62,6 +64,7 @@ class About(Config):
     kind: Literal["text", "image"] = Field(description="kind of input")
     sample: str = Field(description="an example of a valid input")
     longest: int = Field(description="maximum length of an input, in tokens")
+    generates: bool = Field(False, description="whether the text can grow token by token")
     examples: tuple[str, ...] = Field((), description="inputs that the page offers")
     first: Record | None = Field(
         None, description="record shown at the start if inputs cannot be typed; None for text models"
@@ -69,7 +72,7 @@ class About(Config):
 
 
 class PredictRequest(Config):
-    """The JSON body of POST /api/record for a text model."""
+    """The JSON body of POST /api/record for a text model that does not generate text."""
 
     given: str = Field(description="the input text")
 
@@ -180,6 +183,8 @@ class Handlers:
             return await self._read_body(request, self._limits.image_bytes)
         body = await self._read_body(request, self._limits.text_bytes)
         try:
+            if self._about.generates:
+                return Prompt.model_validate_json(body)
             return PredictRequest.model_validate_json(body).given
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]

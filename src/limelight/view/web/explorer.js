@@ -4,6 +4,8 @@ import { labelledSelect, make, newId } from "./dom.js";
 import { flow } from "./flow.js";
 import { makeHost } from "./host.js";
 import { image } from "./image.js";
+import { NextTokenPanel } from "./next_token_panel.js";
+import { isText } from "./next_tokens.js";
 import { overview } from "./overview.js";
 import { attendsToPatches } from "./patches.js";
 import { saveData, saveImage } from "./save.js";
@@ -25,6 +27,7 @@ function hasPatches({ record, maps }) {
 }
 
 function stepLabel({ record }) {
+  if (isText(record)) return "Token by token";
   return isTranslation(record) ? "Translation" : "Item by item";
 }
 
@@ -35,6 +38,7 @@ export function explore(element, records, { live = false, state = readAddress() 
     ready: records.length ? explorer.open(records[explorer.state.record] ?? records[0]) : Promise.resolve(),
     show: (record) => explorer.open(record),
     set: (change) => explorer.set(change),
+    redraw: () => explorer.view?.redraw(),
     get state() {
       return explorer.state;
     },
@@ -89,7 +93,7 @@ class Explorer {
   build() {
     const { host } = this;
     const views = VIEWS.filter(({ fits }) => fits(host));
-    this.head.replaceChildren(...this.recordSelect(), summary(host.record));
+    this.head.replaceChildren(...this.recordSelect(), ...this.answer(host.record));
     if (!views.length) {
       this.element.replaceChildren(this.head);
       return;
@@ -106,6 +110,19 @@ class Explorer {
       this.panel,
     );
     this.openView(chosen);
+  }
+
+  // The live page has a panel of its own for the next token, which stays while the text grows.
+  answer(record) {
+    if (!isText(record)) return [summary(record)];
+    if (this.live) return [];
+    const setTemperature = (temperature) => {
+      this.set({ temperature });
+      this.view?.redraw();
+    };
+    const panel = new NextTokenPanel({ temperature: () => this.state.temperature, setTemperature });
+    panel.show(record);
+    return [panel.node];
   }
 
   openView(view) {

@@ -19,6 +19,11 @@ export function displayToken(token, maxLength = 24) {
   return characters.length > maxLength ? `${characters.slice(0, maxLength - 1).join("")}…` : text;
 }
 
+// Text without a visible character gets symbols.
+export function displayText(text) {
+  return text.trim() ? text : text.replace(/ /g, "␣").replace(/\n/g, "↵");
+}
+
 export function quoted(token) {
   return `“${displayToken(token)}”`;
 }

@@ -1,18 +1,23 @@
 // The live page: sends the input to the server and shows the record of the response.
 import { make } from "./dom.js";
 import { explore } from "./explorer.js";
+import { NextTokenPanel } from "./next_token_panel.js";
 import { fetchRecord, makeRequester, readResponse } from "./requests.js";
 import { readAddress } from "./state.js";
+import { Writer } from "./writer.js";
 
 const form = document.getElementById("input-form");
 const message = document.getElementById("message");
 const busy = document.getElementById("busy");
 const explorer = explore(document.getElementById("explorer"), [], { live: true, state: readAddress() });
 
+let onRecord = () => {}; // what the form does with a new record
+
 const requester = makeRequester({
   send: fetchRecord,
   onRecord: (record) => {
     message.textContent = "";
+    onRecord(record);
     explorer.show(record);
   },
   onError: (text) => {
@@ -24,17 +29,20 @@ const requester = makeRequester({
   },
 });
 
-function addTextForm({ longest, examples }, given) {
-  const field = make("textarea", { id: "given", rows: "2", spellcheck: "false", autocomplete: "off" });
+function addTextForm({ longest, examples, generates }, given) {
+  const rows = generates ? "3" : "2";
+  const field = make("textarea", { id: "given", rows, spellcheck: "false", autocomplete: "off" });
   field.value = given;
+  const writing = generates ? addWriting(field) : null;
   const submit = (send) => {
     explorer.set({ given: field.value });
-    if (field.value.trim()) send(field.value);
+    if (writing) writing.writer.type(field.value, send);
+    else if (field.value.trim()) send(field.value);
     else requester.cancel();
   };
   field.addEventListener("input", () => submit(requester.sendLater));
   field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey) return;
+    if (event.key !== "Enter" || event.shiftKey || generates) return; // line ends belong to running text
     event.preventDefault();
     submit(requester.send);
   });
@@ -43,6 +51,7 @@ function addTextForm({ longest, examples }, given) {
     make("label", { for: "given", class: "label" }, "Input text"),
     field,
     make("p", { class: "muted note" }, hint),
+    ...(writing ? [writing.panel.node] : []),
   );
   form.append(
     exampleButtons(examples, (example) => {
@@ -57,7 +66,34 @@ function addTextForm({ longest, examples }, given) {
     field.value = text;
     submit(requester.send);
   });
-  if (given.trim()) submit(requester.send);
+  if (generates || given.trim()) submit(requester.send);
+}
+
+// The panel of a language model, which adds tokens to the text of the field.
+function addWriting(field) {
+  const temperature = () => explorer.state.temperature;
+  const writer = new Writer({
+    requester,
+    temperature,
+    onAdded: ({ given }) => {
+      field.value = given;
+      field.scrollTop = field.scrollHeight;
+      explorer.set({ given: field.value });
+    },
+    onChange: () => panel.update(),
+  });
+  const setTemperature = (value) => {
+    explorer.set({ temperature: value });
+    explorer.redraw();
+  };
+  const panel = new NextTokenPanel({ temperature, setTemperature, writer });
+  onRecord = (record) => {
+    writer.received(record);
+    panel.show(record);
+    explorer.set({ step: record.steps.length - 1 });
+  };
+  window.addEventListener("hashchange", () => panel.draw()); // the temperature
+  return { writer, panel };
 }
 
 function addImageForm() {

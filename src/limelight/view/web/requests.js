@@ -26,10 +26,11 @@ export function makeRequester({ send, onRecord, onError, onBusy, pause = TYPING_
     } catch (error) {
       result = { error };
     }
-    if (number !== latest) return;
+    if (number !== latest) return undefined;
     onBusy(false);
     if (result.error) onError(result.error.message);
     else onRecord(result.record);
+    return result.record;
   }
 
   return {
@@ -45,7 +46,8 @@ export function makeRequester({ send, onRecord, onError, onBusy, pause = TYPING_
   };
 }
 
-// input: a text or an image file. Returns its record; throws an Error with a message for the user.
+// input: a text, the fields of a prompt, or an image file. Returns its record; throws an Error with a message
+// for the user.
 export async function fetchRecord(input, signal, { fetch = globalThis.fetch, wait = sleep } = {}) {
   const request = { method: "POST", signal, ...contentOf(input) };
   let response = await connect(() => fetch("api/record", request));
@@ -75,10 +77,11 @@ export function retryDelay(header) {
 }
 
 function contentOf(input) {
-  if (typeof input !== "string") {
-    return { body: input, headers: { "Content-Type": input.type || "application/octet-stream" } };
+  const fields = typeof input === "string" ? { given: input } : input;
+  if (typeof fields.given === "string") {
+    return { body: JSON.stringify(fields), headers: { "Content-Type": "application/json" } };
   }
-  return { body: JSON.stringify({ given: input }), headers: { "Content-Type": "application/json" } };
+  return { body: input, headers: { "Content-Type": input.type || "application/octet-stream" } };
 }
 
 async function connect(send) {

@@ -13,6 +13,7 @@ export const DEFAULTS = Object.freeze({
   off: Object.freeze([]), // hidden heads of the flow view
   step: 0,
   sort: SORTS[0],
+  temperature: 1,
   given: "",
 });
 
@@ -24,6 +25,7 @@ const READERS = {
   off: (text) => heads(text),
   step: (text) => number(text, 0),
   sort: (text) => oneOf(SORTS, text),
+  temperature: (text) => (/^\d(\.\d)?$/.test(text) ? Number(text) : undefined),
   given: (text) => (text.length <= MAX_GIVEN ? text : undefined),
 };
 

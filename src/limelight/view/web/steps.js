@@ -1,5 +1,6 @@
 // Outputs that consist of one prediction per token (a step). Pure functions.
 import { displayTokens } from "./format.js";
+import { atTemperature, isText } from "./next_tokens.js";
 
 // Whether the record has one step for each token of the side `record.stepped`.
 export function isStepped(record) {
@@ -27,15 +28,16 @@ export function isStepMap(record) {
   return ({ map }) => map.queries === record.stepped && (!isTranslation(record) || map.keys === "source");
 }
 
-// The output tokens before, at and after a step.
+// The output tokens before, at and after a step; of a language model, the tokens of the text.
 export function outputAt(record, step) {
-  const tokens = isTranslation(record)
-    ? displayTokens(record.sides.target)
+  const tokens = isTranslation(record) || isText(record)
+    ? displayTokens(record.sides[record.stepped])
     : record.steps.map((candidates) => candidates[0]?.text ?? "");
   return { before: tokens.slice(0, step), current: tokens[step], after: tokens.slice(step + 1) };
 }
 
-export function candidatesAt(record, step) {
+export function candidatesAt(record, step, temperature = 1) {
+  if (isText(record)) return atTemperature(record, step, temperature).candidates;
   const candidates = record.steps[step];
   const texts = displayTokens(
     candidates.map(({ text }) => text),

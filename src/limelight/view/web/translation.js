@@ -7,6 +7,7 @@ import { labelledSelect, make, newId } from "./dom.js";
 import { displayToken, quoted } from "./format.js";
 import { drawMap } from "./heatmap.js";
 import { strongestTokens } from "./large_map.js";
+import { isText } from "./next_tokens.js";
 import { candidatesAt, clampStep, isStepMap, outputAt, stepBy } from "./steps.js";
 import { fullView } from "./viewport.js";
 
@@ -45,14 +46,18 @@ class Translation {
     const beams = record.candidates.length
       ? [block("Complete outputs", bars(record.candidates, { chosen: record.answer, maxLength: 300 }))]
       : [];
-    const tokens = [block("Attention", this.keys, this.text), block("Output", this.output)];
+    const [output, candidates] = isText(record)
+      ? ["Text: point at a token to select it", "Candidates for the token after it"]
+      : ["Output", "Candidates for this step"];
+    if (isText(record)) this.output.addEventListener("pointerover", (event) => this.onPoint(event));
+    const tokens = [block("Attention", this.keys, this.text), block(output, this.output)];
     this.mapBlock = block("All steps", this.canvas);
     const left = make(
       "div",
       { class: "all" },
       this.stepper,
       ...tokens,
-      block("Candidates for this step", this.candidates),
+      block(candidates, this.candidates),
       ...beams,
     );
     return [this.controls, make("div", { class: "halves" }, left, this.mapBlock)];
@@ -113,6 +118,11 @@ class Translation {
     this.draw();
   }
 
+  onPoint(event) {
+    const step = [...this.output.children].indexOf(event.target);
+    if (step >= 0 && step !== this.step) this.go(step);
+  }
+
   onKey(event) {
     const isField = event.target.matches("select, input"); // a field handles its own keys
     const step = isField ? null : stepBy(event.key, this.step, this.count);
@@ -131,7 +141,9 @@ class Translation {
     const chip = (name) => (token) => make("span", { class: `token ${name}` }, displayToken(token));
     const tokens = [...before.map(chip("")), chip("current")(current), ...after.map(chip("later"))];
     this.output.replaceChildren(...tokens);
-    this.candidates.replaceChildren(bars(candidatesAt(host.record, step), { chosen: current }));
+    const chosen = isText(host.record) ? after[0] : current;
+    const candidates = candidatesAt(host.record, step, host.state.temperature);
+    this.candidates.replaceChildren(bars(candidates, { chosen }));
     this.drawAttention(current);
   }
 
