@@ -15,7 +15,7 @@ from limelight.data.batching import Batch
 from limelight.data.dataset import Dataset, Reader
 from limelight.data.text.text_files import read_text
 from limelight.data.text.vocabulary import mark_unknown
-from limelight.errors import WrongInput, unknown
+from limelight.errors import WrongInput, unknown, wrong
 from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
 from limelight.tasks.metrics import DESCRIPTIONS, Baseline, Judgement
@@ -25,6 +25,7 @@ Input = str | Path | bytes | Tensor  # a line of text; an image as its path, its
 MOST_ITEMS = 2_000  # per input, unless training had longer ones: the cost of attention grows with the square
 Comparison = Literal["text", "whole numbers", "numbers"]  # how an answer is compared with the correct one
 MOST_UNKNOWN = 5  # unknown tokens that a warning names
+SOME_SYMBOLS = 12  # of a vocabulary in a message
 LONGEST_RECORD = 512  # tokens: more cannot be distinguished on a screen
 
 
@@ -283,6 +284,20 @@ def record_each(inputs: Sequence[One], record: Callable[[One, int], Record]) -> 
         except WrongInput as refusal:
             records.append(refusal)
     return records
+
+
+def describe_reader(reader: Reader | None) -> str:
+    """A vocabulary in a few words: "words (2,113)"."""
+    if reader is None:
+        return "not one of single texts"
+    if reader.kind == "symbols":
+        return f"{len(reader.symbols):,} symbols: {' '.join(reader.symbols[:SOME_SYMBOLS])}"
+    return f"{reader.kind} ({reader.features if reader.kind == 'vectors' else reader.size:,})"
+
+
+def unsuitable_reader(start: Task[Any], allowed: str) -> WrongInput:
+    """The exception for starting from a task whose inputs have another meaning."""
+    return wrong("the vocabulary of the run to start from", describe_reader(start.reader), allowed)
 
 
 class TaskConfig(Config, ABC):

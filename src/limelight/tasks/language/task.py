@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from limelight.config import Config, read_json
 from limelight.data.batching import Batch
 from limelight.data.text.running_text import RunningText, TextData
-from limelight.data.text.text_vocabulary import END, TextReader
+from limelight.data.text.text_vocabulary import END, TextReader, TextVocabulary
 from limelight.errors import WrongInput
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
 from limelight.models.sizes import Sizes
@@ -38,6 +38,7 @@ from limelight.tasks.task import (
     check_record_size,
     record_each,
     unlike_tokens,
+    unsuitable_reader,
 )
 from limelight.view.capture import Attention, capture
 from limelight.view.prompt import Prompt
@@ -70,6 +71,7 @@ class Language(Task[TextData]):
     reads_prompts: ClassVar[bool] = True
     options = LanguageOptions
     metric_descriptions = METRIC_DESCRIPTIONS
+    reader: TextReader
 
     def __init__(self, state: LanguageState) -> None:
         self._state = state
@@ -254,6 +256,13 @@ class LanguageConfig(TaskConfig):
     def load(self, seed: int) -> tuple[Language, TextData]:
         """Load the text, and make the task from it."""
         data = self.data.load(seed)
+        return Language.of(data), data
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[Language, TextData]:
+        """The text, read with the vocabulary of the task to start from."""
+        if not isinstance(start.reader, TextVocabulary):
+            raise unsuitable_reader(start, "a vocabulary of running text")
+        data = self.data.load(seed, start.reader)
         return Language.of(data), data
 
     def load_other(self, task: Language, path: Path) -> TextData:

@@ -23,7 +23,7 @@ from limelight.tasks.sequence.shared import (
     SequenceTaskConfig,
     unsuitable_reader,
 )
-from limelight.tasks.task import Scores, Task
+from limelight.tasks.task import Scores, Task, unsuitable_reader
 
 
 class Classify(SequenceTask):

@@ -28,16 +28,17 @@ from limelight.tasks.task import (
     as_text,
     check_length,
     check_record_size,
+    describe_reader,
     record_each,
     unlike_lengths,
     unlike_tokens,
+    unsuitable_reader,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
 
 PREDICT_BATCH = 256
 FIGURE_LENGTHS = (5, 16)  # items of the example in a figure: enough to see a pattern, and readable labels
-SOME_SYMBOLS = 12  # of a vocabulary in a message
 LONGEST_EXAMPLE = 64  # items; longer records are hard to read and make the page large
 
 
@@ -296,20 +297,6 @@ class SequenceTask(Task[SequenceData]):
             raise wrong(f"input {number}", f"{row.dtype} of shape {tuple(row.shape)}", allowed)
         check_length(len(row), self._state.longest, number)
         return row.float() if features else row.long()
-
-
-def describe_reader(reader: Reader | None) -> str:
-    """A vocabulary in a few words: "words (2,113)"."""
-    if reader is None:
-        return "not one of single texts"
-    if reader.kind == "symbols":
-        return f"{len(reader.symbols):,} symbols: {' '.join(reader.symbols[:SOME_SYMBOLS])}"
-    return f"{reader.kind} ({reader.features if reader.kind == 'vectors' else reader.size:,})"
-
-
-def unsuitable_reader(start: Task[Any], allowed: str) -> WrongInput:
-    """The exception for starting from a task whose inputs have another meaning."""
-    return wrong("the vocabulary of the run to start from", describe_reader(start.reader), allowed)
 
 
 class SequenceTaskConfig(TaskConfig):
