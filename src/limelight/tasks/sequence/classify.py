@@ -21,7 +21,6 @@ from limelight.tasks.sequence.shared import (
     PREDICT_BATCH,
     SequenceTask,
     SequenceTaskConfig,
-    unsuitable_reader,
 )
 from limelight.tasks.task import Scores, Task, unsuitable_reader
 
