@@ -12,9 +12,11 @@ from torch import Tensor
 from limelight.config import Config
 from limelight.data.batching import Batch, Examples
 from limelight.data.ragged import Ragged
+from limelight.data.text.affixes import Affixes
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
+from limelight.data.text.text_pair import TextPair
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
 
@@ -24,7 +26,8 @@ SPLITS = ("train", "validation", "test")
 
 # How a line of text is encoded as a model input, and decoded.
 Reader = Annotated[
-    Symbols | Vectors | Words | WordNgrams | Characters | Subwords, Field(discriminator="kind")
+    Symbols | Vectors | Words | WordNgrams | Characters | Subwords | Affixes | TextPair,
+    Field(discriminator="kind"),
 ]
 
 

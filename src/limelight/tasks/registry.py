@@ -12,6 +12,7 @@ from limelight.models.config import ModelConfig
 from limelight.tasks.images.task import ImagesConfig
 from limelight.tasks.sequence.classify import ClassifyConfig
 from limelight.tasks.sequence.label import LabelConfig
+from limelight.tasks.tag.task import TagConfig
 from limelight.tasks.task import TaskConfig
 from limelight.tasks.translate.task import TranslateConfig
 
@@ -25,7 +26,8 @@ def _kind(config: type[TaskConfig] | type[ModelConfig]) -> str:
 
 
 _tasks: dict[str, type[TaskConfig]] = {
-    _kind(config): config for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig)
+    _kind(config): config
+    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, TagConfig)
 }
 
 

@@ -17,6 +17,7 @@ from limelight.data.splits import (
     check_shares,
     choose,
     count_classes,
+    cover_labels,
     hold_out,
     missing_shares,
     shuffle_groups,
@@ -239,16 +240,9 @@ def _find_files(path: Path) -> dict[str, Path]:
 
 
 def _shuffle_rows(rows: list[Row], seed: int) -> list[list[Row]]:
-    """Rows grouped by text in random order; one group of each label comes first."""
-    shuffled = shuffle_groups(rows, lambda row: row.text, generator(seed, "rows"))
-    # Shares are held out from the end: every label must occur in training.
-    known: set[str] = set()
-    first, others = list[list[Row]](), list[list[Row]]()
-    for group in shuffled:
-        labels = {row.label for row in group}
-        (others if labels <= known else first).append(group)
-        known |= labels
-    return first + others
+    """Rows grouped by text in random order; every label occurs in the first groups, those of training."""
+    groups = shuffle_groups(rows, lambda row: row.text, generator(seed, "rows"))
+    return cover_labels(groups, lambda row: [row.label])
 
 
 def _describe_labels(answers: Answers, targets: Tensor, column: Column) -> list[str]:

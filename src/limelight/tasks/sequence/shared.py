@@ -92,7 +92,8 @@ class SequenceTask(Task[SequenceData]):
         return Sizes(
             outputs=self.answers.outputs,
             vocabulary=0 if self.reader.kind == "vectors" else self.reader.size,
-            ngrams=self.reader.total if self.reader.kind == "ngrams" else 0,
+            ngrams=self.reader.total if self.reader.kind in ("ngrams", "affixes") else 0,
+            separator=self.reader.separator if self.reader.kind == "pair" else 0,
             features=self.reader.features if self.reader.kind == "vectors" else 0,
             longest=self._state.longest,
         )
@@ -193,6 +194,10 @@ class SequenceTask(Task[SequenceData]):
         by_class = dict(zip(names, choices.tolist(), strict=True)) if names else {}
         return Answer(self.name(chosen), float(best.prod()), probabilities=by_class)
 
+    def answer_to(self, given: Input, outputs: Tensor, length: int) -> Answer:
+        """(T, L) | (L) -> the answer to an input, for tasks whose answers name parts of it"""
+        return self.answer(outputs, length)
+
     def name(self, answer: Tensor) -> str:
         """() | (T) -> the text of an answer that is given as numbers"""
         if self.answers.kind == "number":
@@ -206,7 +211,8 @@ class SequenceTask(Task[SequenceData]):
     ) -> list[Answer]:
         """One answer per input, in order; the answer to an empty line is empty."""
         places = [i for i, one in enumerate(inputs) if isinstance(one, Tensor) or str(one).strip()]
-        answers = self._answers(model, [self.encode(inputs[i], first + i) for i in places])
+        rows = [self.encode(inputs[i], first + i) for i in places]
+        answers = self._answers(model, [inputs[i] for i in places], rows)
         found = dict(zip(places, answers, strict=True))
         return [found.get(i, Answer("")) for i in range(len(inputs))]
 
@@ -224,7 +230,7 @@ class SequenceTask(Task[SequenceData]):
         if found.attentions[0].weights.shape[-1] == len(tokens) + 1:
             tokens = ["[class]", *tokens]
         outputs = found.output[0].float().cpu()
-        answer, choices = self.answer(outputs, len(items)), self.choices(outputs, len(items))
+        answer, choices = self.answer_to(given, outputs, len(items)), self.choices(outputs, len(items))
         name = (self.answers.names or tuple(tokens)).__getitem__
         by_item = choices.dim() == 2
         maps, weights = attention_maps(found.attentions, place_in_encoder)
@@ -246,7 +252,7 @@ class SequenceTask(Task[SequenceData]):
             return self.reader.item_names(items)
         return [as_text(token) for token in self.reader.tokens(str(given))[: self._state.cut]]
 
-    def _answers(self, model: nn.Module, encoded: list[Tensor]) -> list[Answer]:
+    def _answers(self, model: nn.Module, given: list[Input], encoded: list[Tensor]) -> list[Answer]:
         if not encoded:
             return []
         rows = Ragged.from_rows(encoded)
@@ -258,7 +264,7 @@ class SequenceTask(Task[SequenceData]):
             batch = Batch(inputs, index, index, lengths).to(device)
             outputs = model(*self.arguments(batch)).float().cpu()
             for row, output in zip(index.tolist(), outputs, strict=True):
-                found[row] = self.answer(output, int(rows.lengths[row]))
+                found[row] = self.answer_to(given[row], output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]
 
     def encode(self, given: Input, number: int = 1) -> Tensor:
