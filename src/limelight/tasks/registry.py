@@ -10,6 +10,7 @@ from pydantic import Field
 from limelight.errors import WrongInput
 from limelight.models.config import ModelConfig
 from limelight.tasks.images.task import ImagesConfig
+from limelight.tasks.pairs.task import PairsConfig
 from limelight.tasks.sequence.classify import ClassifyConfig
 from limelight.tasks.sequence.label import LabelConfig
 from limelight.tasks.tag.task import TagConfig
@@ -27,7 +28,7 @@ def _kind(config: type[TaskConfig] | type[ModelConfig]) -> str:
 
 _tasks: dict[str, type[TaskConfig]] = {
     _kind(config): config
-    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, TagConfig)
+    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, TagConfig, PairsConfig)
 }
 
 

@@ -67,7 +67,9 @@ class TaggedText(DataConfig, ABC):
                 "at least two different labels are needed"
             )
         names = tuple(sorted(set().union(*labels.values())))
-        notes.append(f"{len(names)} labels: {', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)}")
+        notes.append(
+            f"{len(names)} labels: {', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)}"
+        )
         new = [name for name in names if name not in labels["train"]]
         if new:
             notes.append(f"warning: labels that do not occur in training: {', '.join(new[:MOST_NAMED])}")

@@ -1,5 +1,6 @@
 """Two texts in one sequence, with a separator between them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -15,7 +16,7 @@ TYPED = "|||"  # separates two texts where a tab cannot be typed
 
 
 class TextPair(Config):
-    """A line with two texts, separated by a tab or by |||: the items of the first, a separator, the others."""
+    """Two texts in a line, separated by a tab or by |||, as one sequence with a separator between them."""
 
     kind: Literal["pair"] = "pair"
     vocabulary: Annotated[Words | Characters | Subwords, Field(discriminator="kind")] = Field(
@@ -74,6 +75,6 @@ def split_pair(line: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def join_pair(first: str, second: str) -> str:
-    """A line with two texts, separated by a tab; other white space becomes one space."""
-    return "\t".join(" ".join(text.split()) for text in (first, second))
+def join_pair(texts: Sequence[str]) -> str:
+    """A text as it is, or a line of two texts with single spaces and a tab between them."""
+    return texts[0] if len(texts) == 1 else "\t".join(" ".join(text.split()) for text in texts)

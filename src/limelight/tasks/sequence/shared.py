@@ -50,6 +50,7 @@ class SequenceState(Config):
     column: str = Field("", description="for a table: the column of the texts")
     header: bool = Field(False, description="for a table: whether its first row has the column names")
     label: str = Field("", description="for a table: the column of the labels")
+    second: str = Field("", description="for a table of pairs: the column of the second texts")
     shortest: int = Field(1, ge=1, description="length of the shortest sequence of training")
 
 
@@ -72,6 +73,7 @@ class SequenceTask(Task[SequenceData]):
             column=data.column.name if data.column else "",
             header=data.column.header if data.column else False,
             label=data.column.label if data.column else "",
+            second=data.column.second if data.column else "",
             shortest=min(int(examples.inputs.lengths.min()) for examples in data.splits.values()),
         )
         return cls(state)
@@ -159,7 +161,7 @@ class SequenceTask(Task[SequenceData]):
     @property
     def column(self) -> Column:
         """The column of the texts of training; without a name if they were not read from a table."""
-        return Column(self._state.column, self._state.header, self._state.label)
+        return Column(self._state.column, self._state.header, self._state.label, self._state.second)
 
     def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
         """Warnings about lengths that did not occur in training, and about unknown words."""

@@ -19,7 +19,7 @@ def are_spans(names: Iterable[str]) -> bool:
 
 
 def entities(labels: Sequence[str]) -> set[Entity]:
-    """The entities of a sentence, by the convention of conlleval (Tjong Kim Sang 2000), which seqeval follows.
+    """The entities of a sentence, by the convention of conlleval (CoNLL-2000), which seqeval follows.
 
     An entity begins at B- or S-, at any label after O, after E- or S-, and where the type changes: an I-
     needs no B- before it. It ends before the next O or the next beginning.
@@ -47,7 +47,8 @@ def judge_entities(truths: Iterable[Sequence[str]], predicted: Iterable[Sequence
         for count, found in zip((wanted, given, right), (*both, both[0] & both[1]), strict=True):
             count.update(kind for kind, _, _ in found)
     classes = {
-        kind: _metrics(right[kind], wanted[kind], given[kind]) for kind in sorted(wanted.keys() | given.keys())
+        kind: _metrics(right[kind], wanted[kind], given[kind])
+        for kind in sorted(wanted.keys() | given.keys())
     }
     overall = _metrics(right.total(), wanted.total(), given.total())
     values = {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}

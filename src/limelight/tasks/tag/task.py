@@ -183,9 +183,7 @@ class TagConfig(SequenceTaskConfig):
     path_data = "columns"
 
     kind: Literal["tag"] = Field("tag", description="the kind of task")
-    data: Annotated[
-        PartsOfSpeech | TaggedFiles, Field(discriminator="kind", description="the data set")
-    ]
+    data: Annotated[PartsOfSpeech | TaggedFiles, Field(discriminator="kind", description="the data set")]
 
     def load_other(self, task: Tag, path: Path) -> Dataset[Any]:
         """Labelled sentences of other files."""

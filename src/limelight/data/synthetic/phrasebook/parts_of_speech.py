@@ -21,7 +21,6 @@ from limelight.data.synthetic.phrasebook.grammar import (
 )
 from limelight.data.synthetic.phrasebook.lexicon import (
     ADJECTIVES,
-    BE,
     COME,
     GIVE,
     GO,
@@ -65,7 +64,7 @@ LEXICON = {word.lower(): part for part, words in _WORDS.items() for word in word
 LEXICON |= {form: "NOUN" for noun in NOUNS for form in noun.forms(False) + noun.forms(True) if form}
 LEXICON |= {adjective.english.lower(): "ADJ" for adjective in ADJECTIVES}
 LEXICON |= {form.split()[0]: "VERB" for verb in _VERBS for form in (verb.english, verb.english_third)}
-# Determiners before a noun or an adjective, otherwise pronouns: "her car", "I see her"; "this car", "this is".
+# Determiners before a noun or an adjective, otherwise pronouns: "her car", "I see her"; "this car", "this is"
 BOTH = {"her", "this", "these"}
 
 
@@ -101,13 +100,11 @@ AMBIGUOUS_VERBS = (
     _marked_verb("house/houses", PEOPLE),
     _marked_verb("bank/banks", "money"),
 )
-EVENTS = tuple(
-    map(
-        _marked_noun,
-        "walk/walks run/runs dance/dances cry/cries play/plays work/works visit/visits help/helps drink/drinks "
-        "love/loves watch/watches find/finds".split(),
-    )
+_EVENTS = (
+    "walk/walks run/runs dance/dances cry/cries play/plays work/works visit/visits help/helps "
+    "drink/drinks love/loves watch/watches find/finds"
 )
+EVENTS = tuple(map(_marked_noun, _EVENTS.split()))
 AMBIGUOUS_ADJECTIVES = (
     _marked_adjective("open", "opening box bag spot"),
     _marked_adjective("orange", "thing vehicle furniture clothes"),
@@ -176,8 +173,9 @@ def content_words() -> list[str]:
     """The base forms of nouns, adjectives and verbs that have one part of speech."""
     words = [noun.english for noun in NOUNS] + [one.english for one in ADJECTIVES]
     words += [verb.english.split()[0] for verb in _VERBS]
-    several = {one.english.partition(MARK)[0] for one in (*AMBIGUOUS_VERBS, *EVENTS, *AMBIGUOUS_ADJECTIVES)}
-    return [word for word in dict.fromkeys(words) if word not in several]
+    several = [verb.english for verb in AMBIGUOUS_VERBS] + [noun.english for noun in EVENTS]
+    several += [adjective.english for adjective in AMBIGUOUS_ADJECTIVES]
+    return [word for word in dict.fromkeys(words) if not any(one.startswith(word + MARK) for one in several)]
 
 
 def forms_of(words: set[str]) -> set[str]:
@@ -196,7 +194,9 @@ class PartsOfSpeech(TaggedText):
     Sentences are distinct, within a split and between splits.
     """
 
-    kind: Literal["parts-of-speech"] = Field("parts-of-speech", description="parts of speech of English words")
+    kind: Literal["parts-of-speech"] = Field(
+        "parts-of-speech", description="parts of speech of English words"
+    )
     train: int = Field(8_000, ge=1, le=1_000_000, description="number of training sentences")
     validation: int = Field(500, ge=1, le=1_000_000, description="number of validation sentences")
     test: int = Field(2_000, ge=1, le=1_000_000, description="number of test sentences")
