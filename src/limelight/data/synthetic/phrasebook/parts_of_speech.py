@@ -210,7 +210,7 @@ class PartsOfSpeech(TaggedText):
         counts = [self.at_most(count) for count in (self.train, self.validation, self.test)]
         names = [name for name, count in zip(SPLITS, counts, strict=True) for _ in range(count)]
         stream = RandomChoices(rng)
-        new = _distinct(lambda: KINDS[stream.number() % len(KINDS)](stream)[0], set())
+        new = distinct(lambda: KINDS[stream.number() % len(KINDS)](stream)[0], set())
         splits: dict[str, list[Sentence]] = {name: [] for name in SPLITS}
         # In random order: likely sentences, which are short, are found first.
         for i in torch.randperm(len(names), generator=rng).tolist():
@@ -221,9 +221,7 @@ class PartsOfSpeech(TaggedText):
         return splits, [f"{len(names):,} sentences of the phrasebook"]
 
 
-def _distinct(
-    sample: Callable[[], str], found: set[str]
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def distinct(sample: Callable[[], str], found: set[str]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Distinct sentences, tagged."""
     while True:
         for _ in range(ATTEMPTS):
