@@ -36,7 +36,10 @@ SETTINGS = {
     "train.save_every": "5 steps",
     "train.perfect": 0,
 }
-RECIPES = {"majority": {"task.data.longest": 11}, "tag": {"model.depth": 1, "model.unknown": 0.3}}
+RECIPES: dict[str, dict[str, Any]] = {
+    "majority": {"task.data.longest": 11},
+    "tag": {"model.depth": 1, "model.unknown": 0.3, "train.epoch_steps": 1},
+}
 ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
 
 

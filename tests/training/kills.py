@@ -2,7 +2,7 @@
 
     python kills.py moments TRIALS SEED [RECIPE]   R1: at a random moment; every fourth is inside a save
     python kills.py operations                     R2: at each operation of a save
-    … broken                                       the same with a broken save, which removes old checkpoints first
+    … broken                                       the same with a save that first removes old ones
 
 It prints one JSON line per trial. It is a program of its own, because a process with threads must not fork.
 """

@@ -176,8 +176,8 @@ def test_long_sentences_are_divided_and_no_token_is_lost(tmp_path: Path) -> None
 @pytest.mark.parametrize("vocabulary", ["affixes", "words", "subwords"])
 def test_each_token_has_one_label_whatever_it_is_divided_into(tmp_path: Path, vocabulary: str) -> None:
     sentences = [[("don't-go", "VERB"), ("e.g.", "ADV"), (f"x{i}", "NOUN")] for i in range(23)]
-    settings = {"vocabulary": vocabulary, "vocabulary_size": 40}
-    data = load(write(tmp_path / "a.conll", columns(sentences)), **settings)
+    path = write(tmp_path / "a.conll", columns(sentences))
+    data = load(path, vocabulary=vocabulary, vocabulary_size=40)
     assert everything(data) == sorted(sentences)
     longer = int(data.splits["train"].inputs.lengths.max())
     assert longer == 3 if vocabulary == "affixes" else longer > 3
