@@ -26,7 +26,6 @@ SETTINGS = {
     "task.data.train": 149,
     "task.data.validation": 23,
     "task.data.test": 29,
-    "task.data.longest": 11,
     "model.width": 8,
     "model.hidden": 13,
     "model.dropout": 0.2,
@@ -36,6 +35,10 @@ SETTINGS = {
     "train.evaluate_every": "7 steps",
     "train.save_every": "5 steps",
     "train.perfect": 0,
+}
+RECIPES: dict[str, dict[str, Any]] = {
+    "majority": {"task.data.longest": 11},
+    "tag": {"model.depth": 1, "model.unknown": 0.3, "train.epoch_steps": 1},
 }
 ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
 
@@ -51,22 +54,23 @@ class StopAt(Watcher):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def tiny(settings: dict[str, Any] | None = None) -> Experiment:
+def tiny(settings: dict[str, Any] | None = None, recipe: str = "majority") -> Experiment:
     """The experiment of a tiny run."""
-    return experiment("majority", SETTINGS | (settings or {}))
+    return experiment(recipe, SETTINGS | RECIPES[recipe] | (settings or {}))
 
 
 def trainer(
     path: Path,
     settings: dict[str, Any] | None = None,
     *,
+    recipe: str = "majority",
     kind: type[Trainer] = Trainer,
     task: SequenceTask | None = None,
     world: World | None = None,
     watcher: Watcher | None = None,
 ) -> Trainer:
     """The trainer of a tiny run in the folder `path`."""
-    wanted = tiny(settings)
+    wanted = tiny(settings, recipe)
     path.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(derive(wanted.seed, "weights"))
     made, dataset = wanted.task.load(wanted.seed)

@@ -26,11 +26,13 @@ TASKS: dict[str, tuple[dict[str, Any], Input]] = {
     "majority": (FEW, "a b a a c"),
     "count": (FEW, "a b a a c"),
     "odd-one-out": (FEW, torch.rand(7, 64)),
+    "tag": (FEW, "They water the flowers ."),
+    "pairs": (FEW, "A cat sleeps. ||| It does not sleep."),
     "translate": (WORDS, "She does not wear her red shirt."),
     "translate-rnn": (WORDS, "She does not wear her red shirt."),
     "digits": ({}, torch.randint(256, (1, 8, 8), dtype=torch.uint8)),
 }
-SEQUENCES = ("reverse", "brackets", "majority", "count", "odd-one-out")
+SEQUENCES = ("reverse", "brackets", "majority", "count", "odd-one-out", "tag", "pairs")
 
 
 @cache

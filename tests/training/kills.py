@@ -1,9 +1,9 @@
 """A program that forks child processes and kills them with SIGKILL.
 
-    python kills.py moments TRIALS SEED      R1: at a random moment; every fourth kill is inside a save
-    python kills.py operations               R2: at each operation of a save
-    python kills.py starts 11 22 37          at these file operations of runs that start from another run
-    … broken                                 the same with a broken save, which removes old checkpoints first
+    python kills.py moments TRIALS SEED [RECIPE]   R1: at a random moment; every fourth is inside a save
+    python kills.py operations                     R2: at each operation of a save
+    python kills.py starts 11 22 37                at these file operations of runs with --from
+    … broken                                       the same with a save that first removes old ones
 
 It prints one JSON line per trial. It is a program of its own, because a process with threads must not fork.
 """
@@ -81,16 +81,16 @@ def save_after_removing(folder: Path, checkpoint: Checkpoint) -> None:
 save = checkpoint.save
 
 
-def moments(trials: int, seed: int) -> None:
+def moments(trials: str, number: str, recipe: str = "majority") -> None:
     from tiny import fit, result  # imports torch, once for all children
 
-    dice = random.Random(seed)
+    dice = random.Random(int(number))
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
         begin = time.perf_counter()
-        run_in_child(lambda: fit(whole))
+        run_in_child(lambda: fit(whole, recipe=recipe))
         duration = time.perf_counter() - begin
-        for trial in range(trials):
+        for trial in range(int(trials)):
             path = Path(folder) / str(trial)
             in_a_save = trial % 4 == 0
             operation = dice.randrange(1, 200) if in_a_save else 0
@@ -98,10 +98,10 @@ def moments(trials: int, seed: int) -> None:
             def work(path: Path = path, operation: int = operation) -> None:
                 if operation:
                     die_at(operation)
-                fit(path)
+                fit(path, recipe=recipe)
 
             killed = run_in_child(work, None if in_a_save else dice.uniform(0, duration))
-            run_in_child(partial(fit, path, resume=True))
+            run_in_child(partial(fit, path, recipe=recipe, resume=True))
             outcome = {"killed": killed, "in_a_save": in_a_save, "same": result(path) == result(whole)}
             print(json.dumps(outcome), flush=True)
 
@@ -129,7 +129,7 @@ def operations() -> None:
             )
 
 
-def starts(*operations: int) -> None:
+def starts(*operations: str) -> None:
     """The other run is removed before a killed run is resumed; one that had not begun is trained again."""
     from small_recipes import write_texts
 
@@ -142,7 +142,7 @@ def starts(*operations: int) -> None:
         source, whole = folder / "source", folder / "whole"
         run_in_child(partial(limelight.train, "text", OF_SOURCE, source, data=old))
         run_in_child(partial(limelight.train, "text", STARTED, whole, data=data, start=source))
-        for operation in operations:
+        for operation in map(int, operations):
             copy, run = folder / f"source-{operation}", folder / f"run-{operation}"
             shutil.copytree(source, copy)
             begin = partial(limelight.train, "text", STARTED, run, data=data, start=copy)
@@ -176,13 +176,13 @@ def create(step: int) -> Checkpoint:
 
 
 if __name__ == "__main__":
-    what, *numbers = sys.argv[1:]
-    if "broken" in numbers:
-        numbers.remove("broken")
+    what, *others = sys.argv[1:]
+    if "broken" in others:
+        others.remove("broken")
         checkpoint.save = save_after_removing
     programs: dict[str, Callable[..., None]] = {
         "moments": moments,
         "operations": operations,
         "starts": starts,
     }
-    programs[what](*map(int, numbers))
+    programs[what](*others)

@@ -29,8 +29,8 @@ def outcomes(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def check_kills(trials: int) -> None:
-    found = outcomes("moments", str(trials), "1")
+def check_kills(trials: int, recipe: str = "majority") -> None:
+    found = outcomes("moments", str(trials), "1", recipe)
     assert len(found) == trials
     assert all(outcome["same"] for outcome in found)
     saves = [outcome for outcome in found if outcome["in_a_save"]]
@@ -41,6 +41,10 @@ def check_kills(trials: int) -> None:
 
 def test_eight_kills_at_random_moments_change_no_bit() -> None:
     check_kills(8)
+
+
+def test_kills_while_a_tagger_is_trained_change_no_bit() -> None:
+    check_kills(8, "tag")
 
 
 @pytest.mark.torture

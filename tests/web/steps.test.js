@@ -59,6 +59,17 @@ test("candidates are displayed like the output", () => {
   );
 });
 
+test("labels of subwords are not displayed like subwords, and some subwords have none", () => {
+  const sides = { source: ["▁wal", "king", "▁dogs"] };
+  const tagged = { sides, steps: [likely("VERB", "NOUN"), [], likely("NOUN")], stepped: "source" };
+  assert.deepEqual(
+    candidatesAt(tagged, 0).map(({ text }) => text),
+    ["VERB", "NOUN"],
+  );
+  assert.deepEqual(candidatesAt(tagged, 1), []);
+  assert.deepEqual(outputAt(tagged, 1), { before: ["VERB"], current: "", after: ["NOUN"] });
+});
+
 test("a translation shows its attention over the source only", () => {
   const fits = isStepMap(TRANSLATION);
   assert.ok(fits({ map: { queries: "target", keys: "source" } }));

@@ -236,6 +236,8 @@ def _describe(answer: Answer) -> dict[str, Any]:
     }
     if answer.probabilities:
         content["probabilities"] = answer.probabilities
+    if answer.labels:
+        content["labels"] = answer.labels
     return content | ({"alignment": answer.alignment} if answer.alignment else {})
 
 

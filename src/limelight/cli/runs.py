@@ -102,8 +102,8 @@ def evaluate(
     Parameters
     ----------
     data
-        Other data than that of training: labelled texts (CSV, TSV), sentence pairs, running text, or a folder
-        of images.
+        Other data than that of training: labelled texts (CSV, TSV), labelled tokens (CoNLL), sentence pairs,
+        running text, or a folder of images.
         All of it is used; a folder can have train, validation and test files, from which --split chooses.
     split
         The split: train, validation or test. By default test, or validation if the data has no test split.
@@ -170,9 +170,10 @@ def predict(
     Parameters
     ----------
     text
-        Inputs: lines of text, files with one input per line, or tables (CSV, TSV) with the text column of the
-        training. Image models take image files, and folders of them. Without arguments, each line of stdin is
-        one input. An invalid input among others has an error in place of its answer.
+        Inputs: lines of text, files with one input per line, or tables (CSV, TSV) with the text columns of
+        the training. Two texts in a line have a tab or ||| between them. Taggers also read files in columns,
+        such as CoNLL. Image models take image files, and folders of them. Without arguments, each line of
+        stdin is one input. An invalid input among others has an error in place of its answer.
     beam
         Translation: number of beams; 1 is greedy. By default 4, or --n-best if more; 1 with --temperature.
     n_best
@@ -203,7 +204,8 @@ def predict(
     out
         Write a table (.csv or .tsv): the columns of the input, the answers and their probabilities.
     as_json
-        Print one JSON document: a list with the input, the answer, its probability and those of all classes.
+        Print one JSON document: a list with the input, the answer, its probability and those of all classes,
+        or the label of each token.
     as_jsonl
         Print the same as one JSON object per line, each as soon as it is known.
     """

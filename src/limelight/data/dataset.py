@@ -13,9 +13,11 @@ from torch import Tensor
 from limelight.config import Config
 from limelight.data.batching import Batch, Examples, epoch_batches
 from limelight.data.ragged import Ragged
+from limelight.data.text.affixes import Affixes
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
+from limelight.data.text.text_pair import TextPair
 from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
@@ -32,6 +34,8 @@ Reader = Annotated[
     | WordNgrams
     | Characters
     | Subwords
+    | Affixes
+    | TextPair
     | TextBytes
     | TextCharacters
     | TextSubwords,

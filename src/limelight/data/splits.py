@@ -68,6 +68,17 @@ def shuffle_groups(items: Iterable[T], text: Callable[[T], str], rng: torch.Gene
     return [groups[i] for i in torch.randperm(len(groups), generator=rng).tolist()]
 
 
+def cover_labels(groups: Iterable[list[T]], labels: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
+    """The groups, those with a label that no earlier group has first: shares are held out from the end."""
+    known: set[Hashable] = set()
+    first, others = list[list[T]](), list[list[T]]()
+    for group in groups:
+        found = {label for item in group for label in labels(item)}
+        (others if found <= known else first).append(group)
+        known |= found
+    return first + others
+
+
 def hold_out(groups: list[list[T]], shares: dict[str, float]) -> dict[str, list[T]]:
     """Split groups into training and the given shares; the shares are taken from the end of the list."""
     remaining, splits = groups, {}

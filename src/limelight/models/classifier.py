@@ -116,13 +116,34 @@ class ClassToken(nn.Module):
         return x[:, 0]
 
 
+class SegmentEmbedding(nn.Module):
+    """One vector for the first of two texts and one for the second (Devlin et al. 2019)."""
+
+    def __init__(self, width: int, separator: int) -> None:
+        super().__init__()
+        self.separator = separator
+        self.vectors = nn.Embedding(2, width)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)
+
+        The separator belongs to the first text.
+        """
+        at_BT = (inputs == self.separator).long()
+        return self.vectors((at_BT.cumsum(1) - at_BT).clamp(max=1))
+
+
 class Classifier(nn.Module):
-    """Encoder, pooling, output network; optionally a linear path beside them."""
+    """Encoder, pooling, output network; optionally a linear path beside them.
+
+    Of a pair of texts, each token has the vector of its segment added.
+    """
 
     def __init__(self, config: ClassifierConfig, sizes: Sizes) -> None:
         super().__init__()
         token = config.pooling == "class-token"
         self.encoder = SequenceEncoder(config, sizes, extra=int(token))
+        self.segments = SegmentEmbedding(config.width, sizes.separator) if sizes.separator else None
         self.pooling: nn.Module
         if token:
             self.pooling = ClassToken(config.width)
@@ -146,7 +167,10 @@ class Classifier(nn.Module):
         known = 1.0
         if self.training and self.unknown:
             known = 1 - self.unknown
-            inputs = inputs * (torch.rand(inputs.shape, device=inputs.device) < known)
+            kept = torch.rand(inputs.shape, device=inputs.device) < known
+            if self.segments is not None:
+                kept |= inputs == self.segments.separator
+            inputs = inputs * kept
         logits_BL = self._transformer(inputs, lengths)
         # What remains of the linear path is scaled as in dropout: it is divided by the root of its number.
         return logits_BL if self.linear is None else logits_BL + self.linear(inputs, lengths) / known**0.5
@@ -154,6 +178,8 @@ class Classifier(nn.Module):
     def _transformer(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, L)"""
         x_BTD = self.encoder.embed(inputs)
+        if self.segments is not None:
+            x_BTD = x_BTD + self.segments(inputs)
         if isinstance(self.pooling, ClassToken):
             x_BTD = self.pooling.prepend(x_BTD)
             lengths = None if lengths is None else lengths + 1

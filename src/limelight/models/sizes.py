@@ -12,7 +12,8 @@ class Sizes:
 
     outputs: int  # classes, numbers per prediction, or tokens of the target vocabulary
     vocabulary: int = 0
-    ngrams: int = 0  # words and n-grams, if each item is a word with its n-grams
+    ngrams: int = 0  # words and n-grams, if each item is a word with its n-grams or affixes
+    separator: int = 0  # the token between two texts, if an input is a pair of texts
     features: int = 0
     longest: int = 0  # the length of the longest sequence in the data
     shared: bool = False  # whether inputs and outputs are tokens of the same vocabulary

@@ -11,8 +11,10 @@ from limelight.errors import WrongInput
 from limelight.models.config import ModelConfig
 from limelight.tasks.images.task import ImagesConfig
 from limelight.tasks.language.task import LanguageConfig
+from limelight.tasks.pairs.task import PairsConfig
 from limelight.tasks.sequence.classify import ClassifyConfig
 from limelight.tasks.sequence.label import LabelConfig
+from limelight.tasks.tag.task import TagConfig
 from limelight.tasks.task import TaskConfig
 from limelight.tasks.translate.task import TranslateConfig
 
@@ -27,7 +29,15 @@ def _kind(config: type[TaskConfig] | type[ModelConfig]) -> str:
 
 _tasks: dict[str, type[TaskConfig]] = {
     _kind(config): config
-    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, LanguageConfig)
+    for config in (
+        LabelConfig,
+        ClassifyConfig,
+        TagConfig,
+        PairsConfig,
+        TranslateConfig,
+        ImagesConfig,
+        LanguageConfig,
+    )
 }
 
 

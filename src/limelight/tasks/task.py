@@ -58,6 +58,7 @@ class Answer:
     number: float | None = None  # the prediction of a number
     probabilities: dict[str, float] = field(default_factory=dict)  # of all classes
     others: tuple["Answer", ...] = ()  # the next best answers, if more than one was requested
+    labels: tuple[tuple[str, str], ...] = ()  # each token of the input with its label
     alignment: tuple[tuple[int, int], ...] = ()  # (word of the input, word of the answer), counted from 0
 
     def __str__(self) -> str:

@@ -2,13 +2,14 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from limelight.data.text.text_files import read_text
+from limelight.data.text.text_pair import join_pair
 from limelight.errors import WrongInput, unknown, wrong
 
 SEPARATORS = {".csv": ",\t;", ".tsv": "\t", ".txt": "\t"}  # candidates by extension, in order
@@ -20,7 +21,7 @@ MOST_NAMED, SHORT = 30, 40  # maximum names in a message, maximum characters of 
 
 @dataclass(frozen=True)
 class Row:
-    """A text with its label."""
+    """A text, or two with a tab between them, with the label."""
 
     location: str  # file:line
     text: str
@@ -81,14 +82,15 @@ class DelimitedFile:
             raise WrongInput(f"{self.location}: {names.count(name)} columns are named {short(name)}")
         return names.index(name)
 
-    def rows(self, header: bool, text_name: str, label_name: str) -> tuple[list[Row], int]:
-        """The rows with a text, and the number of rows without one."""
-        text, label = self.column(header, text_name), self.column(header, label_name)
+    def rows(self, header: bool, text_names: Sequence[str], label_name: str) -> tuple[list[Row], int]:
+        """The rows with a text in each text column, and the number of other rows."""
+        texts = [self.column(header, name) for name in text_names]
+        label = self.column(header, label_name)
         records = self.records[header:]
         kept = [
-            Row(f"{self.path}:{line}", fields[text], fields[label])
+            Row(f"{self.path}:{line}", join_pair([fields[text] for text in texts]), fields[label])
             for line, fields in records
-            if fields[text]
+            if all(fields[text] for text in texts)
         ]
         for row in kept:
             if not row.label:

@@ -1,6 +1,7 @@
 """Labelled texts from a user's CSV or TSV files."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Self
@@ -17,6 +18,7 @@ from limelight.data.splits import (
     check_shares,
     choose,
     count_classes,
+    cover_labels,
     hold_out,
     missing_shares,
     shuffle_groups,
@@ -25,6 +27,7 @@ from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile,
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import TEXT_NAMES, Column
+from limelight.data.text.text_pair import TextPair
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
@@ -34,12 +37,12 @@ CHOOSE = "choose with --set task.data.text=NAME --set task.data.label=NAME"
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 can represent it, and differences of such numbers
-TextReader = Words | WordNgrams | Characters | Subwords
+TextReader = Words | WordNgrams | Characters | Subwords | TextPair
 MOST_CLASSES = 20  # more distinct integers are treated as numbers
 
 
-class LabelledText(DataConfig):
-    """A file whose rows contain a text and a label, or a folder with train, dev and test files.
+class LabelledTable(DataConfig, ABC):
+    """A file whose rows contain texts and a label, or a folder with train, dev and test files.
 
     A single file is split at random; rows with the same text stay in the same split. In a folder, examples
     are held out from the train file only if there is no dev (valid, val, validation) file; with a dev file
@@ -53,9 +56,7 @@ class LabelledText(DataConfig):
     and does not occur in any other row.
     """
 
-    kind: Literal["table"] = Field("table", description="labelled texts from CSV or TSV files")
     path: str = Field("", description="a .csv, .tsv or .txt file, or a folder with train, dev and test files")
-    text: str = Field("", description="name of the text column; empty: detect it")
     label: str = Field("", description="name of the label column; empty: detect it")
     header: Literal["auto", "yes", "no"] = Field(
         "auto", description="whether the first row contains the names of the columns; auto: detect it"
@@ -124,9 +125,9 @@ class LabelledText(DataConfig):
         splits, notes = dict[str, list[Row]](), list[str]()
         for name, file in files.items():
             table = DelimitedFile.read(file)
-            there = column.in_file(table)
+            there = column.in_file(table) if column.name else self._column_of(table)
             label = column.label or self.label if there == column else ""
-            wanted = self.model_copy(update={"text": there.name, "label": label})
+            wanted = self._with_columns(there, label)
             splits[name], dropped = table.rows(there.header, *wanted._find_columns(table, there.header))
             notes.append(f"{file.name}: {len(splits[name]):,} rows kept, {dropped:,} dropped")
             if not splits[name]:
@@ -143,69 +144,87 @@ class LabelledText(DataConfig):
     ) -> SequenceData:
         targets = {name: _targets(rows, answers) for name, rows in splits.items()}
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
-        cut = sum(len(text) > self.longest for split in texts.values() for text in split)
+        cut = sum(
+            self._is_truncated(row.text, text, reader)
+            for name, rows in splits.items()
+            for row, text in zip(rows, texts[name], strict=True)
+        )
         if cut:
             notes.append(f"{cut:,} texts truncated to {self.longest:,} {_unit(reader)}")
         examples = {
-            name: Examples(Ragged.from_rows([text[: self.longest] for text in split]), targets[name])
+            name: Examples(Ragged.from_rows([text[: self._most_items] for text in split]), targets[name])
             for name, split in texts.items()
         }
-        lines = {name: [" ".join(row.text.split()) for row in rows] for name, rows in splits.items()}
-        return SequenceData(examples, reader, answers, tuple(notes), self.longest, lines, column)
+        lines = {
+            name: [row.text if isinstance(reader, TextPair) else " ".join(row.text.split()) for row in rows]
+            for name, rows in splits.items()
+        }
+        return SequenceData(examples, reader, answers, tuple(notes), self._most_items, lines, column)
 
     def _read_splits(self, seed: int) -> tuple[dict[str, list[Row]], list[str], Column]:
         files = _find_files(Path(self.path))
         tables = {name: DelimitedFile.read(path) for name, path in files.items()}
-        header = self._has_header(tables["train"])
-        columns = self._find_columns(tables["train"], header)
+        column = self._column_of(tables["train"])
         splits, notes = {}, []
         for name, table in tables.items():
-            rows, dropped = table.rows(header, *columns)
+            rows, dropped = table.rows(column.header, column.texts, column.label)
             notes.append(f"{table.path.name}: {len(rows):,} rows kept, {dropped:,} dropped")
             splits[name] = [rows[i] for i in choose([row.label for row in rows], self.limit, seed)]
             notes += [f"limit: {len(splits[name]):,} of them are used"] * (len(splits[name]) < len(rows))
         shares = missing_shares(files, self.validation, self.test)
         if shares:
             splits |= hold_out(_shuffle_rows(splits["train"], seed), shares)
-        notes.append(f"text column: {short(columns[0])}, label column: {short(columns[1])}")
-        found = {name: splits[name] for name in SPLITS if name in splits}
-        return found, notes, Column(name=columns[0], header=header, label=columns[1])
+        texts = " and ".join(map(short, column.texts))
+        notes.append(
+            f"text column{'s' * (len(column.texts) > 1)}: {texts}, label column: {short(column.label)}"
+        )
+        return {name: splits[name] for name in SPLITS if name in splits}, notes, column
+
+    def _column_of(self, table: DelimitedFile) -> Column:
+        """The columns of the texts and of the labels."""
+        header = self._has_header(table)
+        (name, *second), label = self._find_columns(table, header)
+        return Column(name, header, label, *second)
 
     def _has_header(self, table: DelimitedFile) -> bool:
         if self.header != "auto":
             return self.header == "yes"
-        if self.text or self.label:
-            return not {self.text, self.label} <= {"", *table.names(header=False)}
+        chosen = {*self._chosen_texts, self.label} - {""}
+        if chosen:
+            return not chosen <= {*table.names(header=False)}
         first, *others = (fields for _, fields in table.records)
-        if {name.lower() for name in first} & {*TEXT_NAMES, *LABEL_NAMES}:
+        if self._has_usual_names(first):
             return True
         shortest = min(range(len(first)), key=lambda i: sum(len(fields[i]) for fields in others))
         labels = [fields[shortest] for fields in others]  # the column with the shortest fields
         are_labels = len(set(labels)) < len(labels) or None not in map(_number, labels)
         return are_labels and _number(first[shortest]) is None and first[shortest] not in labels
 
-    def _find_columns(self, table: DelimitedFile, header: bool) -> tuple[str, str]:
-        """The names of the text column and the label column."""
-        names = table.names(header)
-        text, label = (
-            table.column(header, given)
-            if given
-            else _only(i for i, name in enumerate(names) if name.lower() in common)
-            for given, common in ((self.text, TEXT_NAMES), (self.label, LABEL_NAMES))
-        )
-        if len(names) == 2:
-            if text is None and label is None:
-                lengths = [sum(len(fields[i]) for _, fields in table.records[header:]) for i in (0, 1)]
-                text = lengths.index(max(lengths)) if lengths[0] != lengths[1] else None
-            text = 1 - label if text is None and label is not None else text
-            label = 1 - text if label is None and text is not None else label
-        if text is None or label is None or text == label:
-            columns = ", ".join(map(short, names[:MOST_NAMED]))
-            hint = CHOOSE
-            raise WrongInput(
-                f"{table.location}: the text and label columns are not clear; there are: {columns}; {hint}"
-            )
-        return names[text], names[label]
+    @property
+    @abstractmethod
+    def _chosen_texts(self) -> tuple[str, ...]:
+        """The text columns that the settings name; empty names are to be detected."""
+
+    @property
+    def _most_items(self) -> int:
+        """The maximum length of a sequence."""
+        return self.longest
+
+    @abstractmethod
+    def _with_columns(self, column: Column, label: str) -> Self:
+        """The same settings with the columns of another file."""
+
+    @abstractmethod
+    def _has_usual_names(self, names: Sequence[str]) -> bool:
+        """Whether one of the names is a common one of a text column or label column."""
+
+    @abstractmethod
+    def _find_columns(self, table: DelimitedFile, header: bool) -> tuple[tuple[str, ...], str]:
+        """The names of the text columns and of the label column."""
+
+    def _is_truncated(self, text: str, row: Tensor, reader: TextReader) -> bool:
+        """Whether a text is too long, given its items."""
+        return len(row) > self.longest
 
     def _find_answers(self, labels: Sequence[str]) -> Answers:
         kind = self.answer
@@ -231,6 +250,46 @@ def _unit(reader: TextReader) -> str:
     return "words" if reader.kind == "ngrams" else reader.kind
 
 
+class LabelledText(LabelledTable):
+    """A file whose rows contain a text and a label, or a folder with train, dev and test files."""
+
+    kind: Literal["table"] = Field("table", description="labelled texts from CSV or TSV files")
+    text: str = Field("", description="name of the text column; empty: detect it")
+
+    @property
+    def _chosen_texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    def _with_columns(self, column: Column, label: str) -> Self:
+        return self.model_copy(update={"text": column.name, "label": label})
+
+    def _has_usual_names(self, names: Sequence[str]) -> bool:
+        return bool({name.lower() for name in names} & {*TEXT_NAMES, *LABEL_NAMES})
+
+    def _find_columns(self, table: DelimitedFile, header: bool) -> tuple[tuple[str, ...], str]:
+        """The names of the text column and the label column."""
+        names = table.names(header)
+        text, label = (
+            table.column(header, given)
+            if given
+            else only(i for i, name in enumerate(names) if name.lower() in common)
+            for given, common in ((self.text, TEXT_NAMES), (self.label, LABEL_NAMES))
+        )
+        if len(names) == 2:
+            if text is None and label is None:
+                lengths = [sum(len(fields[i]) for _, fields in table.records[header:]) for i in (0, 1)]
+                text = lengths.index(max(lengths)) if lengths[0] != lengths[1] else None
+            text = 1 - label if text is None and label is not None else text
+            label = 1 - text if label is None and text is not None else label
+        if text is None or label is None or text == label:
+            columns = ", ".join(map(short, names[:MOST_NAMED]))
+            hint = CHOOSE
+            raise WrongInput(
+                f"{table.location}: the text and label columns are not clear; there are: {columns}; {hint}"
+            )
+        return (names[text],), names[label]
+
+
 def _find_files(path: Path) -> dict[str, Path]:
     """The file of each split; a single file is for training."""
     if not path.is_dir():
@@ -248,16 +307,9 @@ def _find_files(path: Path) -> dict[str, Path]:
 
 
 def _shuffle_rows(rows: list[Row], seed: int) -> list[list[Row]]:
-    """Rows grouped by text in random order; one group of each label comes first."""
-    shuffled = shuffle_groups(rows, lambda row: row.text, generator(seed, "rows"))
-    # Shares are held out from the end: every label must occur in training.
-    known: set[str] = set()
-    first, others = list[list[Row]](), list[list[Row]]()
-    for group in shuffled:
-        labels = {row.label for row in group}
-        (others if labels <= known else first).append(group)
-        known |= labels
-    return first + others
+    """Rows grouped by text in random order; every label occurs in the first groups, those of training."""
+    groups = shuffle_groups(rows, lambda row: row.text, generator(seed, "rows"))
+    return cover_labels(groups, lambda row: [row.label])
 
 
 def _describe_labels(answers: Answers, targets: Tensor, column: Column) -> list[str]:
@@ -298,7 +350,7 @@ def _number(label: str) -> float | None:
     return value if value is not None and abs(value) <= LARGEST else None
 
 
-def _only(found: Iterable[int]) -> int | None:
+def only(found: Iterable[int]) -> int | None:
     """The only element, or None if there are several or none."""
     elements = list(found)
     return elements[0] if len(elements) == 1 else None

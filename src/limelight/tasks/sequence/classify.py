@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Dataset, SequenceData
 from limelight.data.synthetic.sequences import Brackets, Count, Majority
+from limelight.data.text.affixes import Affixes
 from limelight.data.text.labelled_text import LabelledText, TextReader
 from limelight.data.text.symbols import Symbols, Vectors
 from limelight.data.text.text_vocabulary import TextVocabulary
@@ -106,7 +107,7 @@ class ClassifyConfig(SequenceTaskConfig):
     def load_other(self, task: Classify, path: Path) -> Dataset[Any]:
         """Labelled texts of other files."""
         if not isinstance(self.data, LabelledText) or isinstance(
-            task.reader, Symbols | Vectors | TextVocabulary
+            task.reader, Symbols | Vectors | Affixes | TextVocabulary
         ):
             return super().load_other(task, path)
         return self.data.load_other(path, task.reader, task.answers, task.column)

@@ -52,6 +52,7 @@ class SequenceState(Config):
     column: str = Field("", description="for a table: the column of the texts")
     header: bool = Field(False, description="for a table: whether its first row has the column names")
     label: str = Field("", description="for a table: the column of the labels")
+    second: str = Field("", description="for a table of pairs: the column of the second texts")
     shortest: int = Field(1, ge=1, description="length of the shortest sequence of training")
 
 
@@ -76,6 +77,7 @@ class SequenceTask(Task[SequenceData]):
             column=data.column.name if data.column else "",
             header=data.column.header if data.column else False,
             label=data.column.label if data.column else "",
+            second=data.column.second if data.column else "",
             shortest=min(int(examples.inputs.lengths.min()) for examples in data.splits.values()),
         )
         return cls(state)
@@ -96,7 +98,8 @@ class SequenceTask(Task[SequenceData]):
         return Sizes(
             outputs=self.answers.outputs,
             vocabulary=0 if self.reader.kind == "vectors" else self.reader.size,
-            ngrams=self.reader.total if self.reader.kind == "ngrams" else 0,
+            ngrams=self.reader.total if self.reader.kind in ("ngrams", "affixes") else 0,
+            separator=self.reader.separator if self.reader.kind == "pair" else 0,
             features=self.reader.features if self.reader.kind == "vectors" else 0,
             longest=self._state.longest,
         )
@@ -162,7 +165,7 @@ class SequenceTask(Task[SequenceData]):
     @property
     def column(self) -> Column:
         """The column of the texts of training; without a name if they were not read from a table."""
-        return Column(self._state.column, self._state.header, self._state.label)
+        return Column(self._state.column, self._state.header, self._state.label, self._state.second)
 
     def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
         """Warnings about lengths that did not occur in training, and about unknown words."""
@@ -197,6 +200,10 @@ class SequenceTask(Task[SequenceData]):
         by_class = dict(zip(names, choices.tolist(), strict=True)) if names else {}
         return Answer(self.name(chosen), float(best.prod()), probabilities=by_class)
 
+    def answer_to(self, given: Input, outputs: Tensor, length: int) -> Answer:
+        """(T, L) | (L) -> the answer to an input, for tasks whose answers name parts of it"""
+        return self.answer(outputs, length)
+
     def name(self, answer: Tensor) -> str:
         """() | (T) -> the text of an answer that is given as numbers"""
         if self.answers.kind == "number":
@@ -210,7 +217,8 @@ class SequenceTask(Task[SequenceData]):
     ) -> list[Answer]:
         """One answer per input, in order; the answer to an empty line is empty."""
         places = [i for i, one in enumerate(inputs) if isinstance(one, Tensor) or str(one).strip()]
-        answers = self._answers(model, [self.encode(inputs[i], first + i) for i in places])
+        rows = [self.encode(inputs[i], first + i) for i in places]
+        answers = self._answers(model, [inputs[i] for i in places], rows)
         found = dict(zip(places, answers, strict=True))
         return [found.get(i, Answer("")) for i in range(len(inputs))]
 
@@ -228,7 +236,7 @@ class SequenceTask(Task[SequenceData]):
         if found.attentions[0].weights.shape[-1] == len(tokens) + 1:
             tokens = ["[class]", *tokens]
         outputs = found.output[0].float().cpu()
-        answer, choices = self.answer(outputs, len(items)), self.choices(outputs, len(items))
+        answer, choices = self.answer_to(given, outputs, len(items)), self.choices(outputs, len(items))
         name = (self.answers.names or tuple(tokens)).__getitem__
         by_item = choices.dim() == 2
         maps, weights = attention_maps(found.attentions, place_in_encoder)
@@ -250,7 +258,7 @@ class SequenceTask(Task[SequenceData]):
             return self.reader.item_names(items)
         return [as_text(token) for token in self.reader.tokens(str(given))[: self._state.cut]]
 
-    def _answers(self, model: nn.Module, encoded: list[Tensor]) -> list[Answer]:
+    def _answers(self, model: nn.Module, given: list[Input], encoded: list[Tensor]) -> list[Answer]:
         if not encoded:
             return []
         rows = Ragged.from_rows(encoded)
@@ -262,7 +270,7 @@ class SequenceTask(Task[SequenceData]):
             batch = Batch(inputs, index, index, lengths).to(device)
             outputs = model(*self.arguments(batch)).float().cpu()
             for row, output in zip(index.tolist(), outputs, strict=True):
-                found[row] = self.answer(output, int(rows.lengths[row]))
+                found[row] = self.answer_to(given[row], output, int(rows.lengths[row]))
         return [found[i] for i in range(len(rows))]
 
     def encode(self, given: Input, number: int = 1) -> Tensor:

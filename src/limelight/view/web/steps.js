@@ -39,9 +39,11 @@ export function outputAt(record, step) {
 export function candidatesAt(record, step, temperature = 1) {
   if (isText(record)) return atTemperature(record, step, temperature).candidates;
   const candidates = record.steps[step];
+  // Labels of subwords are not subwords themselves.
+  const among = isTranslation(record) ? record.sides.target : record.steps.flat().map(({ text }) => text);
   const texts = displayTokens(
     candidates.map(({ text }) => text),
-    record.sides[record.stepped],
+    among,
   );
   return candidates.map(({ probability }, i) => ({ text: texts[i], probability }));
 }

@@ -1,0 +1,1 @@
+"""Labels for two texts: entailment, paraphrase, similarity."""

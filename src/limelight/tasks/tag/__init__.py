@@ -1,0 +1,1 @@
+"""Labels for tokens: parts of speech, names, and other spans."""
