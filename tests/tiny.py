@@ -23,9 +23,6 @@ from limelight.training.progress import Metrics, Watcher
 
 STEPS = 60
 SETTINGS = {
-    "task.data.train": 149,
-    "task.data.validation": 23,
-    "task.data.test": 29,
     "model.width": 8,
     "model.hidden": 13,
     "model.dropout": 0.2,
@@ -36,9 +33,11 @@ SETTINGS = {
     "train.save_every": "5 steps",
     "train.perfect": 0,
 }
+GENERATED = {"task.data.train": 149, "task.data.validation": 23, "task.data.test": 29}
 RECIPES: dict[str, dict[str, Any]] = {
-    "majority": {"task.data.longest": 11},
-    "tag": {"model.depth": 1, "model.unknown": 0.3, "train.epoch_steps": 1},
+    "majority": GENERATED | {"task.data.longest": 11},
+    "language": {"task.data.limit": 149, "task.data.context": 7, "model.depth": 1, "model.heads": 2},
+    "tag": GENERATED | {"model.depth": 1, "model.unknown": 0.3, "train.epoch_steps": 1},
 }
 ENVIRONMENT: dict[str, Any] = {"torch": "the same"}
 

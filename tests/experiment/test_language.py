@@ -2,11 +2,9 @@
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -145,42 +143,6 @@ def test_records_have_causal_maps_and_the_next_token_after_each_token(run: Run) 
         assert not bool(weights.triu(1).any())
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]), atol=0.02, rtol=0)
     assert record.answer
-
-
-def test_a_run_killed_at_any_moment_and_resumed_ends_with_the_same_bits(text: Path, tmp_path: Path) -> None:
-    """With dropout, Muon, averaged weights, and epochs that begin at other tokens."""
-    settings = [
-        *OPTIONS,
-        "--set",
-        "model.dropout=0.2",
-        "--set",
-        "train.epochs=4",
-        "--set",
-        "train.save_every=7 steps",
-    ]
-    program = [sys.executable, "-m", "limelight", "train", "language", "--data", str(text), *settings]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def train(name: str, *more: str) -> subprocess.Popen[bytes]:
-        out = ["--out", str(tmp_path / name)]
-        return subprocess.Popen([*program, *out, *more], env=environment, stderr=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL)  # fmt: skip
-
-    def weights(name: str) -> list[bytes]:
-        last = max((tmp_path / name / "checkpoints").glob("step-*"))
-        return [(last / "weights.safetensors").read_bytes(), (tmp_path / name / "metrics.jsonl").read_bytes()]
-
-    assert train("whole").wait() == 0
-    process = train("killed")
-    while len(list((tmp_path / "killed").glob("checkpoints/step-*/manifest.json"))) < 1:
-        time.sleep(0.01)
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert train("killed", "--resume").wait() == 0
-    assert weights("killed") == weights("whole")
-    assert train("other", "--set", "seed=2").wait() == 0
-    assert weights("other") != weights("whole")
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,9 @@ def test_eight_kills_at_random_moments_change_no_bit() -> None:
     check_kills(8)
 
 
-def test_kills_while_a_tagger_is_trained_change_no_bit() -> None:
-    check_kills(8, "tag")
+@pytest.mark.parametrize("recipe", ["tag", "language"])
+def test_kills_of_other_recipes_change_no_bit(recipe: str) -> None:
+    check_kills(8, recipe)
 
 
 @pytest.mark.torture

@@ -161,8 +161,8 @@ def label_axes(
 
 
 def shorten(text: object, most: int) -> str:
-    """The text in one line, with at most this number of characters."""
-    line = " ".join(str(text).split())
+    """The text in one line, with at most this number of characters; none that cannot be printed."""
+    line = "".join(one if one.isprintable() else "\ufffd" for one in " ".join(str(text).split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
