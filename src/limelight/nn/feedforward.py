@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn.dropout import Dropout
+from limelight.nn.kernels.linear import Linear
 from limelight.nn.validation import check_axes, check_size
 
 # Without gradients, this many tokens are computed at once, so that their hidden units fit into the cache of
@@ -50,8 +51,8 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise wrong("activation", repr(activation), " or ".join(map(repr, ACTIVATIONS)))
         self.width = width
-        self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
-        self.contract = nn.Linear(hidden, width, bias=bias)
+        self.expand = Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
+        self.contract = Linear(hidden, width, bias=bias)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
@@ -81,9 +82,9 @@ class GatedFeedForward(nn.Module):
         if gate not in GATES:
             raise wrong("gate", repr(gate), " or ".join(map(repr, GATES)))
         self.width = width
-        self.gate = nn.Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
-        self.expand = nn.Linear(width, hidden, bias=bias)
-        self.contract = nn.Linear(hidden, width, bias=bias)
+        self.gate = Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
+        self.expand = Linear(width, hidden, bias=bias)
+        self.contract = Linear(hidden, width, bias=bias)
         self.activation = GATES[gate]
         self.dropout = Dropout(dropout)
 
