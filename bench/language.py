@@ -124,7 +124,10 @@ def generation(seconds: float) -> None:
         other = hugging_face(config, model).eval()
         prompt_BT = torch.randint(vocabulary, (1, PROMPT))
         for way, pick in WAYS.items():
-            runs = {"ours": ours(model, prompt_BT, pick), "Hugging Face generate": theirs(other, prompt_BT, way)}
+            runs = {
+                "ours": ours(model, prompt_BT, pick),
+                "Hugging Face generate": theirs(other, prompt_BT, way),
+            }
             mine, expected = (run() for run in runs.values())
             if not torch.equal(mine, expected) or mine.unique().numel() < NEW // 8:
                 raise RuntimeError(f"{way}: {mine.tolist()} is not {expected.tolist()}, or has few tokens")
@@ -270,7 +273,9 @@ def training(seconds: float) -> None:
         for name, (_, loss) in made.items():
             if name == NO_BIASES:
                 continue
-            torch.testing.assert_close(loss, made["limelight"][1], rtol=1e-4, atol=1e-4, msg=f"{name}: {loss}")
+            torch.testing.assert_close(
+                loss, made["limelight"][1], rtol=1e-4, atol=1e-4, msg=f"{name}: {loss}"
+            )
         tokens_BT = workload.tokens()
         runs: dict[str, Contender] = {
             name: (lambda step=step: step(tokens_BT)) for name, (step, _) in made.items()
