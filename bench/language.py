@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -277,9 +278,7 @@ def training(seconds: float) -> None:
                 loss, made["limelight"][1], rtol=1e-4, atol=1e-4, msg=f"{name}: {loss}"
             )
         tokens_BT = workload.tokens()
-        runs: dict[str, Contender] = {
-            name: (lambda step=step: step(tokens_BT)) for name, (step, _) in made.items()
-        }
+        runs: dict[str, Contender] = {name: partial(step, tokens_BT) for name, (step, _) in made.items()}
         times = take_turns(runs, seconds)
         own = times.pop("limelight")
         ratios = [ratio(time, own) for time in times.values()]

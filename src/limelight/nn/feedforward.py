@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.dropout import Dropout
+from limelight.nn.dropout import Dropout, draw
 from limelight.nn.kernels.linear import Linear
+from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.validation import check_axes, check_size
 
 # Without gradients, this many tokens are computed at once, so that their hidden units fit into the cache of
@@ -63,7 +64,11 @@ class FeedForward(nn.Module):
 
     def _map(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
-        return self.contract(self.dropout(self.activation(self.expand(x))))
+        expanded = self.expand(x)
+        drop = draw(expanded, self.dropout.p if self.training else 0.0)
+        units = drop(self.activation(expanded))
+        with recomputed(units, lambda: drop(self.activation(expanded))):
+            return self.contract(units)
 
 
 class GatedFeedForward(nn.Module):

@@ -31,7 +31,7 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., E)"""
-        if _is_faster(x, self.weight) and not _is_transformed():
+        if _is_faster(x, self.weight) and not is_transformed():
             return cast(Tensor, _Linear.apply(x, self.weight, self.bias))  # type: ignore[no-untyped-call]
         return F.linear(x, self.weight, self.bias)
 
@@ -53,7 +53,7 @@ def times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     matrix. Computed as that of an embedding bag, it reads a matrix that is not in the cache of the CPU twice
     as fast as a matrix product does.
     """
-    if len(x) == 1 and SUMS_ROWS and matrix.numel() >= LARGE_MATRIX and _is_plain(x, matrix):
+    if len(x) == 1 and SUMS_ROWS and matrix.numel() >= LARGE_MATRIX and is_plain(x, matrix):
         rows, start = _all_rows(len(matrix))
         out = torch.embedding_bag(matrix, rows, start, False, 0, False, x[0])[0]
         return out if bias is None else out.add_(bias)
@@ -66,7 +66,8 @@ def _all_rows(count: int) -> tuple[Tensor, Tensor]:
     return torch.arange(count, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
 
 
-def _is_plain(x: Tensor, weight: Tensor) -> bool:
+def is_plain(x: Tensor, weight: Tensor) -> bool:
+    """Whether both are float32 numbers on a CPU, without mixed precision."""
     return (
         x.dtype == weight.dtype == torch.float32
         and x.is_cpu
@@ -80,11 +81,11 @@ def _is_faster(x: Tensor, weight: Tensor) -> bool:
         ONEDNN
         and x.numel() * len(weight) >= LARGE
         and x.shape[-1:] == weight.shape[1:]
-        and _is_plain(x, weight)
+        and is_plain(x, weight)
     )
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Whether torch.compile, export, torch.func or forward-mode derivatives need torch's own operation."""
     return (
         torch.compiler.is_compiling()
@@ -104,15 +105,21 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """(..., E) -> (..., D), (E, D), (E)"""
-        x, weight = context.saved_tensors
-        grad_NE, x_ND = gradient.reshape(-1, len(weight)), x.reshape(-1, x.shape[-1])
         multiply = _differentiable_product if torch.is_grad_enabled() else product
         needs_x, needs_weight, needs_bias = context.needs_input_grad
-        return (
-            multiply(grad_NE, weight.T).view(x.shape) if needs_x else None,
-            multiply(grad_NE.T, x_ND.T) if needs_weight else None,
-            grad_NE.sum(0) if needs_bias else None,
-        )
+        x, weight = context.saved_tensors
+        shape, width = x.shape, len(weight)
+        grad_NE = gradient.reshape(-1, width)
+        grad_bias = grad_NE.sum(0) if needs_bias else None
+        grad_weight = None
+        if needs_weight:  # oneDNN copies its first argument: the smaller one
+            x_ND = x.reshape(-1, shape[-1])
+            wide = width > shape[-1]
+            grad_weight = multiply(x_ND.T, grad_NE.T).T if wide else multiply(grad_NE.T, x_ND.T)
+            del x_ND
+        del x  # it may have been computed again for this product
+        grad_x = multiply(grad_NE, weight.T).view(shape) if needs_x else None
+        return grad_x, grad_weight, grad_bias
 
 
 def _differentiable_product(x: Tensor, weight: Tensor) -> Tensor:
