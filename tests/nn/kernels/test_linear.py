@@ -11,6 +11,10 @@ from limelight.nn.kernels.linear import LARGE, LARGE_MATRIX, Linear, product, ti
 N, D, E = 131, 127, 137  # at least as many multiplications as the faster library needs
 
 
+def assert_near(found: object, expected: object) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def results(layer: nn.Linear, x: Tensor) -> list[Tensor]:
     x = x.clone().requires_grad_()
     layer.zero_grad()
@@ -31,7 +35,7 @@ def test_values_and_gradients_are_those_of_torch(
     ours = Linear(inputs, outputs, bias=bias)
     ours.load_state_dict(theirs.state_dict())
     x = torch.randn(*shape, inputs)
-    torch.testing.assert_close(results(ours, x), results(theirs, x), rtol=1e-4, atol=1e-4)
+    assert_near(results(ours, x), results(theirs, x))
     must_fail(torch.testing.assert_close, results(ours, 1.01 * x), results(theirs, x), rtol=1e-4, atol=1e-4)
 
 
@@ -40,7 +44,7 @@ def test_a_frozen_weight_gets_no_gradient() -> None:
     x = torch.randn(N, D, requires_grad=True)
     layer(x).sum().backward()
     assert layer.weight.grad is None
-    torch.testing.assert_close(not_none(x.grad), layer.weight.sum(0).expand(N, -1), rtol=1e-4, atol=1e-4)
+    assert_near(not_none(x.grad), layer.weight.sum(0).expand(N, -1))
 
 
 def test_gradients_have_derivatives() -> None:
@@ -67,7 +71,7 @@ def test_a_product_with_few_rows_is_a_matrix_product(rows: int) -> None:
     matrix, bias, x = torch.randn(367, 359), torch.randn(359), torch.randn(rows, 367)
     assert matrix.numel() >= LARGE_MATRIX
     expected = (x.double() @ matrix.double()).float()
-    torch.testing.assert_close(times(x, matrix), expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(times(x, matrix, bias), expected + bias, rtol=1e-4, atol=1e-4)
-    must_fail(torch.testing.assert_close, times(x, matrix), expected + bias, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(product(x, matrix.T, bias), expected + bias, rtol=1e-4, atol=1e-4)
+    assert_near(times(x, matrix), expected)
+    assert_near(times(x, matrix, bias), expected + bias)
+    must_fail(assert_near, times(x, matrix), expected + bias)
+    assert_near(product(x, matrix.T, bias), expected + bias)

@@ -16,7 +16,7 @@ LARGE = 2**21  # multiplications; for fewer, the call of oneDNN takes longer tha
 
 def _prefers_onednn() -> bool:
     """Whether this CPU has AVX-512, but is not of Intel."""
-    features = getattr(torch.cpu, "get_capabilities", dict)()
+    features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return bool(available and features.get("avx512_f") and "Intel" not in features.get("cpu_name", "Intel"))
 
