@@ -4,7 +4,7 @@ import argparse
 import importlib
 import os
 
-WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy")
+WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy", "language")
 LONG = ("cifar10",)  # runs only if it is named: it takes forty minutes
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)

@@ -21,6 +21,7 @@ from limelight.models.blocks import (
 )
 from limelight.models.sizes import Sizes
 from limelight.nn import CausalCache, DecoderOnly, Dropout, FastCache, FastDecoderOnly
+from limelight.nn.kernels.linear import Linear, times
 
 
 class DecoderOnlyConfig(SequenceSettings):
@@ -64,7 +65,7 @@ class LanguageModel(nn.Module):
         self.positions = build_positions(config.positions, width, sizes.longest)
         self.dropout = Dropout(config.dropout)
         self.decoder = DecoderOnly(config.depth, config.block_config)
-        self.output = nn.Linear(width, sizes.vocabulary, bias=False)
+        self.output = Linear(width, sizes.vocabulary, bias=False)
         if config.tied:
             self.output.weight = self.embedding.weight
         self._initialise(config.depth)
@@ -118,7 +119,10 @@ class LanguageGenerator:
     def __init__(self, model: LanguageModel) -> None:
         self.model, self.longest = model, model.longest
         self.decoder = FastDecoderOnly(model.decoder)
+        self.embedding = model.embedding.weight.detach()
         self.matrix = model.output.weight.t().contiguous()
+        table = getattr(model.positions, "table", None)
+        self.table: Tensor | None = None if table is None else table.detach()  # (T, D)
 
     @torch.no_grad()
     def start(self, tokens: Tensor, *, capacity: int) -> tuple[Tensor, FastCache]:
@@ -126,13 +130,14 @@ class LanguageGenerator:
         x_BTD, cache = self.decoder.start(self.model._embed(tokens), capacity=capacity)
         return x_BTD @ self.matrix, cache
 
-    @torch.no_grad()
     def step(self, tokens: Tensor, cache: FastCache) -> Tensor:
         """(B) -> (B, V)
 
         The logits of the token after `tokens`, which are added to the cache.
         """
-        x_BD = self.model.embedding.weight.index_select(0, tokens)
-        if not isinstance(self.model.positions, nn.Identity):
+        x_BD = self.embedding.index_select(0, tokens)
+        if self.table is not None and cache.length < len(self.table):
+            x_BD += self.table[cache.length]
+        elif self.table is not None:
             x_BD = self.model.positions(x_BD.unsqueeze(1), cache.length).squeeze(1)
-        return torch.mm(self.decoder.step(x_BD, cache), self.matrix)
+        return times(self.decoder.step(x_BD, cache), self.matrix)

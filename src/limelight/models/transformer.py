@@ -20,6 +20,7 @@ from limelight.nn import (
     Packing,
     padding_mask,
 )
+from limelight.nn.kernels.linear import times
 
 
 class TransformerConfig(SequenceSettings):
@@ -158,7 +159,7 @@ class TransformerGenerator:
         x_B1D = (self.embedding.index_select(0, tokens) * self.model.scale).unsqueeze(1)
         x_BD = self.model.target_positions(x_B1D, state.length).squeeze(1)
         x_BD = self.decoder.step(x_BD, state)
-        return torch.mm(x_BD, self.matrix) if self.bias is None else torch.addmm(self.bias, x_BD, self.matrix)
+        return times(x_BD, self.matrix, self.bias)
 
 
 def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing:

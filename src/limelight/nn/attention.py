@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from limelight.errors import wrong
-from limelight.nn.dropout import dropout as drop
+from limelight.nn.dropout import draw
+from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.masks import causal_mask, hide_not_finite
 from limelight.nn.validation import check_dropout, check_floating, check_mask
 
@@ -84,7 +85,10 @@ def attention_weights(
         with suppress(RuntimeError):  # forward-mode derivatives and vmap do not support writing in place
             return _weights_in_place(queries, keys, allowed, bias, into)
     scores = scaled_dot(queries, hide_not_finite(keys, mask))
-    return masked_softmax(scores if bias is None else scores + bias.to(scores.dtype), allowed)
+    scores = scores if bias is None else scores + bias.to(scores.dtype)
+    if mask is None and allowed is not None:  # only causal: every query has a key
+        return scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    return masked_softmax(scores, allowed)
 
 
 def _weights_in_place(
@@ -131,7 +135,10 @@ def attend(
     keys, values = hide_not_finite(keys, mask), hide_not_finite(values, mask)
     if check_dropout(dropout) and queries.device.type == "cpu":
         weights = attention_weights(queries, keys, mask, causal=causal, bias=bias)
-        return drop(weights, dropout) @ values
+        drop = draw(weights, dropout)
+        dropped = drop(weights)
+        with recomputed(dropped, lambda: drop(weights)):
+            return dropped @ values
     if causal and mask is None and bias is None and queries.shape[-2] == keys.shape[-2]:
         return _fused(queries, keys, values, None, dropout, causal=True)
     allowed = _allowed(queries, keys, mask, causal)

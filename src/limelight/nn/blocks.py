@@ -11,6 +11,7 @@ from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.dropout import Dropout
 from limelight.nn.feedforward import GATES, FeedForward, GatedFeedForward
 from limelight.nn.kernels.packing import Packing
+from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.masks import hide_not_finite
 from limelight.nn.multihead import PLAIN, AttentionVariant, MultiHeadAttention
 from limelight.nn.norms import RMSNorm, split_norm
@@ -89,7 +90,13 @@ class PreNorm(_Residual):
 
     def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """(..., D) -> (..., D)"""
-        return self._add(x, lambda x: sublayer(self.norm(x)))
+
+        def normed(x: Tensor) -> Tensor:
+            x_normed = self.norm(x)
+            with recomputed(x_normed, lambda: self.norm.forward(x)):
+                return sublayer(x_normed)
+
+        return self._add(x, normed)
 
 
 RESIDUALS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}

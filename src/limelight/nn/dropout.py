@@ -1,9 +1,13 @@
 """Dropout with random numbers that are cheap on CPUs."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.validation import check_dropout
 
 LEVELS = 2**16  # values of a 16-bit random number
@@ -18,11 +22,24 @@ def dropout(x: Tensor, share: float) -> Tensor:
     of a layer. Here four elements share 64 random bits: `share` is rounded to a multiple of 1/65536, and the
     scale is exact for the rounded value.
     """
+    return draw(x, share)(x)
+
+
+def draw(x: Tensor, share: float) -> Callable[[Tensor], Tensor]:
+    """(...) -> dropout of the elements of tensors of this shape; on CPUs the same elements at each call"""
     if not share:
-        return x
+        return lambda x: x
     if x.device.type != "cpu":
-        return F.dropout(x, share)
-    return x * keep_mask(x, share)
+        return lambda x: F.dropout(x, share)
+    levels = _random_levels(x)
+
+    def drop(x: Tensor) -> Tensor:
+        keep = _factors(levels, share, x.dtype)
+        # Only the levels are kept: half of the memory.
+        with recomputed(keep, partial(_factors, levels, share, x.dtype)):
+            return x * keep
+
+    return drop
 
 
 def keep_mask(x: Tensor, share: float) -> Tensor:
@@ -30,11 +47,20 @@ def keep_mask(x: Tensor, share: float) -> Tensor:
 
     The factors that dropout multiplies x with: zeros, and the scale of the elements that are kept.
     """
-    kept_levels = max(1, round((1 - share) * LEVELS))
+    return _factors(_random_levels(x), share, x.dtype)
+
+
+def _random_levels(x: Tensor) -> Tensor:
+    """(...) -> (...), 16 random bits per element"""
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    levels = bits.view(torch.int16)[: x.numel()].view(x.shape)
+    return bits.view(torch.int16)[: x.numel()].view(x.shape)
+
+
+def _factors(levels: Tensor, share: float, dtype: torch.dtype) -> Tensor:
+    kept_levels = max(1, round((1 - share) * LEVELS))
     # The comparison writes floating-point numbers: converting booleans afterwards takes three times as long.
-    return torch.ge(levels, LEVELS // 2 - kept_levels, out=torch.empty_like(x)).mul_(LEVELS / kept_levels)
+    keep = torch.empty_like(levels, dtype=dtype)
+    return torch.ge(levels, LEVELS // 2 - kept_levels, out=keep).mul_(LEVELS / kept_levels)
 
 
 class Dropout(nn.Dropout):

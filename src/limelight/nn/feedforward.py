@@ -8,7 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limelight.errors import wrong
-from limelight.nn.dropout import Dropout
+from limelight.nn.dropout import Dropout, draw
+from limelight.nn.kernels.linear import Linear
+from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.validation import check_axes, check_size
 
 # Without gradients, this many tokens are computed at once, so that their hidden units fit into the cache of
@@ -50,8 +52,8 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise wrong("activation", repr(activation), " or ".join(map(repr, ACTIVATIONS)))
         self.width = width
-        self.expand = nn.Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
-        self.contract = nn.Linear(hidden, width, bias=bias)
+        self.expand = Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
+        self.contract = Linear(hidden, width, bias=bias)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
@@ -62,7 +64,11 @@ class FeedForward(nn.Module):
 
     def _map(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
-        return self.contract(self.dropout(self.activation(self.expand(x))))
+        expanded = self.expand(x)
+        drop = draw(expanded, self.dropout.p if self.training else 0.0)
+        units = drop(self.activation(expanded))
+        with recomputed(units, lambda: drop(self.activation(expanded))):
+            return self.contract(units)
 
 
 class GatedFeedForward(nn.Module):
@@ -81,9 +87,9 @@ class GatedFeedForward(nn.Module):
         if gate not in GATES:
             raise wrong("gate", repr(gate), " or ".join(map(repr, GATES)))
         self.width = width
-        self.gate = nn.Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
-        self.expand = nn.Linear(width, hidden, bias=bias)
-        self.contract = nn.Linear(hidden, width, bias=bias)
+        self.gate = Linear(check_size("width", width), check_size("hidden", hidden), bias=bias)
+        self.expand = Linear(width, hidden, bias=bias)
+        self.contract = Linear(hidden, width, bias=bias)
         self.activation = GATES[gate]
         self.dropout = Dropout(dropout)
 

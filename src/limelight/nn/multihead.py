@@ -8,6 +8,7 @@ from limelight.errors import wrong
 from limelight.nn.attention import attend, attention_weights
 from limelight.nn.cache import Cache, KeyValues
 from limelight.nn.dropout import dropout as drop
+from limelight.nn.kernels.linear import Linear
 from limelight.nn.kernels.packed_attention import attend_packed, supports
 from limelight.nn.kernels.packing import Packing, hide_padding
 from limelight.nn.masks import hide_not_finite, window_mask
@@ -73,10 +74,10 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.variant = check_dropout(dropout), variant
         size = width // heads
         self.key_value_heads = _check_key_value_heads(variant.key_value_heads, heads)
-        self.query = nn.Linear(width, width, bias=bias)
-        self.key = nn.Linear(memory_width, self.key_value_heads * size, bias=bias)
-        self.value = nn.Linear(memory_width, self.key_value_heads * size, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.query = Linear(width, width, bias=bias)
+        self.key = Linear(memory_width, self.key_value_heads * size, bias=bias)
+        self.value = Linear(memory_width, self.key_value_heads * size, bias=bias)
+        self.output = Linear(width, width, bias=bias)
         self.weights = Tap(role)
         self.query_norm = RMSNorm(size) if variant.query_key_norm else None
         self.key_norm = RMSNorm(size) if variant.query_key_norm else None

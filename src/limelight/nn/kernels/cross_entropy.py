@@ -3,11 +3,11 @@
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from limelight.errors import wrong
+from limelight.nn.kernels.linear import product
 
 
 def cross_entropy(
@@ -34,7 +34,7 @@ class _CrossEntropy(torch.autograd.Function):
         context: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         # The sum of a thousand losses needs more than half precision.
-        logits_NV = F.linear(x, weight, bias).to(torch.promote_types(x.dtype, torch.float32))
+        logits_NV = product(x, weight, bias).to(torch.promote_types(x.dtype, torch.float32))
         best_N = logits_NV.argmax(-1)
         top_N, target_N = logits_NV.gather(1, torch.stack((best_N, targets), 1)).unbind(1)
         p_NV = torch.softmax(logits_NV, -1, out=logits_NV)  # in place: the logits are the largest tensor
@@ -74,8 +74,8 @@ def _gradients(
     """
     x, p_NV = x.to(weight.dtype), p_NV.to(weight.dtype)
     share, even = 1 - smoothing, smoothing / len(weight)
-    grad_ND = (p_NV @ weight).sub_(weight.index_select(0, targets), alpha=share)
-    grad_VD = (p_NV.T @ x).index_add_(0, targets, x, alpha=-share)
+    grad_ND = product(p_NV, weight.T).sub_(weight.index_select(0, targets), alpha=share)
+    grad_VD = product(p_NV.T, x.T).index_add_(0, targets, x, alpha=-share)
     grad_V = p_NV.sum(0).index_add_(0, targets, x.new_ones(len(x)), alpha=-share)
     if smoothing:
         grad_ND.sub_(weight.sum(0), alpha=even)

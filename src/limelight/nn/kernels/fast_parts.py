@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.nn.cache import KeyValues
 from limelight.nn.feedforward import FeedForward, GatedFeedForward
+from limelight.nn.kernels.linear import times
 from limelight.nn.masks import window_mask
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.norms import RMSNorm
@@ -33,7 +34,7 @@ class FastLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, E)"""
-        return torch.addmm(self.bias, x, self.matrix)
+        return times(x, self.matrix, self.bias)
 
     def permute(self, order: Tensor) -> None:
         """Change the order of the outputs."""
@@ -113,15 +114,15 @@ class FastCache:
             raise wrong("cache", f"of {self.length} positions", f"at least {self.length + 1} for this step")
 
     def append(self, block: int, keys_values: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-        """(B, 2, E) -> (G, K, T), (G, T, K)
+        """(B, 2E) -> (G, K, T), (G, T, K)
 
         Adds the keys and values of one position, and returns those of all positions so far.
         """
-        buffer = self.buffers[block]
-        buffer.select(0, self.length).copy_(keys_values.transpose(0, 1))
-        past_T2GK = buffer.narrow(0, 0, self.length + 1)
-        past_T2GK = past_T2GK.view(self.length + 1, 2, self.batch * heads, -1)
-        return past_T2GK.select(1, 0).permute(1, 2, 0), past_T2GK.select(1, 1).transpose(0, 1)
+        buffer, groups = self.buffers[block], self.batch * heads
+        buffer[self.length].copy_(keys_values.view(self.batch, 2, -1).transpose(0, 1))
+        width, step, length = buffer.shape[3] // heads, buffer.stride(0), self.length + 1
+        k_GKT = buffer.as_strided((groups, width, length), (width, 1, step))
+        return k_GKT, buffer.as_strided((groups, length, width), (width, step, 1), buffer.stride(1))
 
     def reorder(self, index: Tensor, *, sources: bool = True) -> None:
         """Keeps the rows with the indices `index` (R), in that order.
@@ -164,6 +165,7 @@ class FastSelfAttention:
             attention.query, attention.key, attention.value, scale=1.0 if attention.query_norm else scale
         )
         self.output = FastLinear(attention.output)
+        self._sizes = [self.width, 2 * self.key_value_heads * self.size]
         self.rotated = attention.rotary is not None
         order = torch.arange(self.size)
         if attention.rotary is not None and attention.rotary.pairing == "halves":
@@ -204,9 +206,9 @@ class FastSelfAttention:
         projected_BE = self.query_key_value(x)
         if self.norm is not None or cache.rotations is not None:
             self._place(projected_BE, cache)
-        keys_values = projected_BE.narrow(1, self.width, projected_BE.shape[1] - self.width)
-        k_GKT, v_GTK = cache.append(number, keys_values.unflatten(1, (2, -1)), self.key_value_heads)
-        q_GRK = projected_BE.narrow(1, 0, self.width).reshape(len(k_GKT), -1, self.size)
+        queries_BD, keys_values = projected_BE.split_with_sizes(self._sizes, 1)
+        k_GKT, v_GTK = cache.append(number, keys_values, self.key_value_heads)
+        q_GRK = queries_BD.reshape(len(k_GKT), -1, self.size)
         scores_GRT = torch.bmm(q_GRK, k_GKT)
         if self.alibi is not None or self.variant.window:
             self._add_bias(scores_GRT, cache)
