@@ -15,6 +15,7 @@ from limelight.experiment.config import Experiment
 from limelight.memory import check_memory
 from limelight.models.config import ModelConfig
 from limelight.models.sizes import Sizes
+from limelight.nn.kernels.recompute import all_kept
 from limelight.tasks.task import Task
 from limelight.training.evaluate import BATCH
 
@@ -86,7 +87,7 @@ def _kept_for_backward(model: nn.Module, task: Task[Any], batch: Batch) -> tuple
         return tensor
 
     training = model.training
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    with all_kept(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         task.loss(model.train(), batch)
     model.train(training)
     return sum(sizes.values()), max(sizes.values(), default=0)

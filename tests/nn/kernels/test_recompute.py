@@ -9,7 +9,7 @@ from torch import Tensor
 
 from limelight.nn import BlockConfig, DecoderOnly
 from limelight.nn.kernels import recompute
-from limelight.nn.kernels.recompute import LARGE, recomputed
+from limelight.nn.kernels.recompute import LARGE, all_kept, recomputed
 
 N, D = 521, 509
 
@@ -35,6 +35,11 @@ def test_a_tensor_that_is_computed_again_is_not_kept() -> None:
     assert all(map(torch.equal, gradients(again=True, overwrite=True), expected))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         gradients(again=False, overwrite=True)
+
+
+def test_a_measurement_of_memory_sees_all_tensors() -> None:
+    with all_kept(), pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        gradients(again=True, overwrite=True)
 
 
 @pytest.mark.parametrize("norm", ["pre", "pre-rms"])

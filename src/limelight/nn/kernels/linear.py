@@ -4,6 +4,7 @@ torch multiplies float32 matrices with MKL, which uses AVX-512 on CPUs of Intel 
 less than half of the time for matrices that are not small.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ def _prefers_onednn() -> bool:
 
 ONEDNN = _prefers_onednn()
 LARGE_MATRIX = 2**17  # numbers in a matrix, from which on a product with one row is limited by reading it
+_in_functorch: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 SUMS_ROWS = "fbgemm" in torch.backends.quantized.supported_engines
 
 
@@ -90,7 +92,7 @@ def is_transformed() -> bool:
     return (
         torch.compiler.is_compiling()
         or torch.compiler.is_exporting()
-        or torch._C._are_functorch_transforms_active()
+        or _in_functorch()
         or torch.autograd.forward_ad._current_level >= 0
     )
 

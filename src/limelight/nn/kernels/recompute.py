@@ -1,7 +1,8 @@
 """Less memory for training: large tensors that are cheap to compute are not kept for the backward pass."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 
 import torch
 from torch import Size, Tensor
@@ -13,13 +14,30 @@ LARGE = 2**18  # numbers; for smaller tensors, the calls take longer than the me
 
 Saved = Tensor | tuple[Size, tuple[int, ...]]
 
+_all_kept: ContextVar[bool] = ContextVar("all_kept", default=False)
+
+
+@contextmanager
+def all_kept() -> Iterator[None]:
+    """A context in which nothing is recomputed: other hooks on saved tensors see all of them."""
+    before = _all_kept.set(True)
+    try:
+        yield
+    finally:
+        _all_kept.reset(before)
+
 
 def recomputed(tensor: Tensor, compute: Callable[[], Tensor]) -> AbstractContextManager[object]:
     """A context in which no operation keeps `tensor` for its backward pass: `compute` gives it again.
 
     `compute` must give the same numbers, and must not refer to `tensor`.
     """
-    if tensor.numel() < LARGE or not (tensor.is_cpu and torch.is_grad_enabled()) or is_transformed():
+    if (
+        _all_kept.get()
+        or tensor.numel() < LARGE
+        or not (tensor.is_cpu and torch.is_grad_enabled())
+        or is_transformed()
+    ):
         return nullcontext()
 
     memory = tensor.data_ptr(), tensor.numel()  # torch keeps `pack`, which must not keep the tensor
