@@ -17,6 +17,7 @@ MESSAGES = {
     "a valid number": "a number",
     "a valid string": "a string",
     "a valid boolean": "true or false",
+    "a valid list": 'a list such as ["encoder"]',
     "a valid dictionary or object to extract fields from": "settings with keys of their own",
 }
 
@@ -52,7 +53,8 @@ def flatten(values: dict[str, Any], above: str = "") -> dict[str, Any]:
     """Nested settings with dotted keys: {"train": {"rate": 0.1}} -> {"train.rate": 0.1}"""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= flatten(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
+        inside = isinstance(value, dict) and value
+        flat |= flatten(value, f"{above}{key}.") if inside else {above + key: value}
     return flat
 
 

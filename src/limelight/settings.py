@@ -8,7 +8,14 @@ from typing import Any
 Schema = dict[str, Any]
 
 REQUIRED = "required"  # in place of a default
-TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
+TYPES = {
+    "integer": "integer",
+    "number": "number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "list of text",
+    "object": "number per name",
+}
 BOUNDS = {
     "minimum": "at least",
     "exclusiveMinimum": "more than",
@@ -29,6 +36,7 @@ SYNONYMS = {
     "dropout": ("dropout_rate", "drop", "p_drop", "dropout_p"),
     "encoder_depth": ("layers", "num_layers", "depth", "encoder_layers", "num_encoder_layers"),
     "decoder_depth": ("decoder_layers", "num_decoder_layers"),
+    "freeze": ("frozen", "freeze_layers", "frozen_layers", "unfreeze"),
     "epochs": ("epoch", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs"),
     "evaluate_every": ("eval_every", "eval_interval", "eval_steps"),
     "heads": ("head", "num_heads", "n_heads", "n_head", "nhead", "num_attention_heads"),
@@ -43,6 +51,7 @@ SYNONYMS = {
     "positions": ("pos", "pos_emb", "positional_encoding", "position_encoding"),
     "precision": ("dtype", "amp", "bf16"),
     "rate": ("lr", "learning_rate"),
+    "rates": ("learning_rates", "layer_lrs", "discriminative_lr", "lr_factors"),
     "save_every": ("save_interval", "checkpoint_every", "save_steps"),
     "schedule": ("scheduler", "lr_scheduler", "lr_schedule"),
     "seed": ("random_seed", "random_state"),

@@ -24,6 +24,8 @@ def show_report(run: Run) -> None:
     """Print the results of a run, its training time and figures, and a command to continue with."""
     report = run.report
     table = Table(show_header=False, title=f"{report['experiment']}: done", title_justify="left")
+    if report["start"]:
+        table.add_row("started from", Text(report["start"]))
     for split, metrics in report["metrics"].items():
         for name, value in metrics.items():
             table.add_row(f"{split} {name}", show_metric(name, value))

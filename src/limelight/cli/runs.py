@@ -27,6 +27,7 @@ def train(
     *,
     settings: Settings = (),
     data: Data = None,
+    start: Annotated[Path | None, Parameter(name="--from")] = None,
     out: Path | None = None,
     resume: Flag = False,
     allow_inexact: Flag = False,
@@ -37,11 +38,16 @@ def train(
 
     Example: limelight train reverse --set model.heads=2 --set train.epochs=3 --out runs/two-heads
 
+    Example: limelight train text --data new.csv --from runs/text --out runs/new
+
     Parameters
     ----------
     recipe
         Name of a recipe (see `limelight recipes`), your own TOML file, a plug-in (.py file), or a run folder
         to resume.
+    start
+        Run folder to start from: all weights that fit are taken over, and so are the vocabulary and the
+        settings of the model. What does not fit is listed. train.freeze and train.rates train less of it.
     out
         Run folder to write. By default runs/NAME, where NAME is the name of the recipe.
     resume
@@ -64,6 +70,7 @@ def train(
         dict(map(setting, settings)),
         out,
         data=data,
+        start=start,
         resume=resume,
         inexact=allow_inexact,
         device=device,

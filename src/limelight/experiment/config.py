@@ -34,6 +34,8 @@ class Experiment(Config):
     about: str = Field("", description="one-line description")
     plugin: str = Field("", description="Python file that defines and registers the task")
     plugin_digest: str = Field("", description="SHA-256 of that file, which must not change within a run")
+    start: str = Field("", description="run folder whose weights and vocabulary training starts from")
+    start_digest: str = Field("", description="SHA-256 of these weights, which must not change within a run")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of the data, the weights and all random draws")
     task: TaskConfig = Field(description="the task and its data")
     model: ModelConfig = Field(description="the model")
@@ -42,6 +44,7 @@ class Experiment(Config):
     def to_toml(self) -> str:
         """The experiment as a TOML file."""
         without = set() if self.plugin else {"plugin", "plugin_digest"}
+        without |= set() if self.start else {"start", "start_digest"}
         return tomli_w.dumps(self.model_dump(exclude_none=True, exclude=without))
 
 
@@ -120,15 +123,16 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:
-    """All settings that affect the results, as JSON values; without the path of the data."""
-    values = experiment.model_dump(
-        mode="json", exclude={"name": True, "about": True, "plugin": True, "task": {"data": {"path"}}}
-    )
-    return values if experiment.plugin else {key: values[key] for key in values if key != "plugin_digest"}
+    """All settings that affect the results, as JSON values; without the paths of data and start."""
+    excluded: dict[str, Any] = {"task": {"data": {"path"}}}
+    excluded |= dict.fromkeys(("name", "about", "plugin", "start"), True)
+    excluded |= {} if experiment.plugin else {"plugin_digest": True}
+    excluded |= {} if experiment.start else {"start_digest": True}
+    return experiment.model_dump(mode="json", exclude=excluded)
 
 
 def with_settings(written: Experiment, settings: dict[str, Any]) -> Experiment:
-    """The experiment with settings from `settings_of`; name and data path are those of `written`."""
+    """The experiment with settings from `settings_of`; name and paths are those of `written`."""
     values = written.model_dump(mode="json") | deepcopy(settings)
     path = getattr(written.task.data, "path", None)
     if path is not None:

@@ -86,6 +86,9 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
     except FileNotFoundError:
         return [*facts, ("steps", "not finished; resume with limelight train RUN --resume")]
     facts += [("data", "\n".join(reached["data"]))] if reached["data"] else []
+    if reached["start"]:  # only the name of the folder, because a page may be shared
+        digest = f"SHA-256 of its weights: {reached['start_digest']}"
+        facts.append(("started from", Path(reached["start"]).name, digest))
     described = run.task.metric_descriptions
     for split, metrics in reached["metrics"].items():
         facts += [

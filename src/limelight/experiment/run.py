@@ -51,6 +51,8 @@ class Report(Config):
 
     experiment: str = Field(description="name of the experiment")
     data: tuple[str, ...] = Field(description="notes on the data")
+    start: str = Field("", description="run folder that training started from")
+    start_digest: str = Field("", description="SHA-256 of its weights")
     metrics: dict[str, dict[str, float]] = Field(description="metrics by split")
     signatures: dict[str, str] = Field(description="signatures of the metrics that have one")
     steps: int = Field(description="training steps")
@@ -140,10 +142,15 @@ class Run:
     @cached_property
     def dataset(self) -> Dataset[Any]:
         """The data that the run was trained on; refused if it has changed."""
-        dataset = self._given or self.experiment.task.load(self.experiment.seed)[1]
+        dataset = self._given or self._load()
         if dataset.digest != self._best[3]:
             raise WrongInput(f"the data of {self.path} has changed since the run was trained")
         return dataset
+
+    def _load(self) -> Dataset[Any]:
+        """The data, read with the vocabulary of another run if training started from one."""
+        config, seed = self.experiment.task, self.experiment.seed
+        return (config.load_from(seed, self.task) if self.experiment.start else config.load(seed))[1]
 
     def predict(self, inputs: Sequence[Input] | Input, *, first: int = 1, **options: Any) -> list[Answer]:
         """One answer per input, in order; inputs are lines of text, paths of image files, or tensors.

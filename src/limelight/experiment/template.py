@@ -1,5 +1,6 @@
 """An experiment as a TOML file to edit: every setting with its meaning and the allowed values."""
 
+import json
 from textwrap import wrap
 from typing import Any
 
@@ -13,7 +14,7 @@ HEADER = """\
 # Settings that begin with # have their default value; remove the # to change them.
 """
 WIDTH = 98
-HIDDEN = ("plugin", "plugin_digest")  # without a plug-in, they are of no use
+HIDDEN = ("plugin", "plugin_digest", "start", "start_digest")  # without a value, they are of no use
 
 
 def commented_toml(experiment: Experiment) -> str:
@@ -43,4 +44,6 @@ def _assignment(setting: Setting) -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):  # in one line, as there are no sections below this one
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())}}}"
     return "" if value is None else tomli_w.dumps({"value": value}).partition("=")[2].strip()

@@ -20,6 +20,7 @@ from limelight.experiment.devices import choose
 from limelight.experiment.figures import run_figures
 from limelight.experiment.plugins import COPY
 from limelight.experiment.run import Report, Run
+from limelight.experiment.start import find_start, load, resolve
 from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
 from limelight.progress import track
@@ -40,6 +41,7 @@ def train(
     out: str | Path | None = None,
     *,
     data: str | Path | None = None,
+    start: str | Path | None = None,
     resume: bool = False,
     inexact: bool = False,
     device: str = "auto",
@@ -51,21 +53,27 @@ def train(
         run = limelight.train("reverse", {"train.epochs": 1}, out="runs/mine")
         run.predict(["3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3"])
 
+    `start` is the folder of another run, whose weights and vocabulary training starts from:
+
+        run = limelight.train("text", data="new.csv", start="runs/text", out="runs/new")
+
     Under torchrun every process returns the run, and the first one writes its report and figures.
     """
-    wanted, chosen = experiment(recipe, settings, data), choose(device)
+    chosen = choose(device)
+    with torch.random.fork_rng(devices=[]):  # opening a run makes a model
+        wanted, source = resolve(recipe, settings or {}, data, start)
     again = Path(recipe) if (Path(recipe) / FILE).is_file() else None
     folder = Path(out) if out else again or Path("runs") / wanted.name
     first = first_process()
     watcher = watcher if watcher and first else Watcher()
     keep_memory()
     with adaptive_spinning(), torch.random.fork_rng(devices=[]):
+        source = source or find_start(wanted, folder)
         torch.manual_seed(derive(wanted.seed, "weights"))  # before the weights are initialised
         with watcher.phase("loading the data"):
-            task, dataset = wanted.task.load(wanted.seed)
-        for note in dataset.notes:
-            watcher.note(note)
+            task, dataset = load(wanted, source)
         model = build_model(wanted.model, task.sizes, copies=COPIES)
+        notes = [*dataset.notes, *(source.take(model, wanted.model) if source else ())]
         if chosen.type == "cpu":
             check_step(wanted, task, dataset, model, int(os.environ.get("WORLD_SIZE", "1")))
         with locked(folder) if first else nullcontext() as lock:
@@ -84,6 +92,8 @@ def train(
                     compiled=compiled,
                     watcher=watcher,
                 )
+                for note in notes:
+                    watcher.note(note)
                 progress = _fit(trainer, wanted, resume, inexact)
             run = Run(folder, world.device, dataset)
             if first:
@@ -96,6 +106,8 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
         trainer.resume(inexact=inexact)
     if trainer.world.first:
         trainer.folder.check_held()
+        if wanted.start:  # before the experiment: with it, the run can be resumed without its source
+            trainer.save()
         _write_experiment(wanted, trainer.folder.path)
     try:
         progress = trainer.fit()
@@ -126,14 +138,21 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
         command = f"{program()} train {shlex.quote(str(folder))} --resume"
         again = f"resume it with `{command}`, or choose another folder with --out"
         raise WrongInput(f"{folder} already contains a run: {again}")
-    if not begun and any(
-        path.name != LOCK and not path.name.startswith(files.UNFINISHED) for path in folder.iterdir()
-    ):
+    if not begun and not all(map(_is_remnant, folder.iterdir())):
         raise WrongInput(f"{folder} is not empty and contains no run; choose another folder with --out")
     if begun and not inexact:
         different = differences(*(flatten(settings_of(one)) for one in (experiment(folder), wanted)))
         if different:
             raise another_run(different)
+
+
+def _is_remnant(path: Path) -> bool:
+    """Whether a process that was killed before it wrote the experiment may have left this."""
+    if path.name == "metrics.jsonl":
+        return path.stat().st_size == 0
+    if path.name == "checkpoints":
+        return all(one.name.startswith(("step-00000000", files.UNFINISHED)) for one in path.iterdir())
+    return path.name == LOCK or path.name.startswith(files.UNFINISHED)
 
 
 def _environment(world: World, dataset: Dataset[Any], wanted: Experiment, compiled: bool) -> dict[str, Any]:
@@ -161,6 +180,8 @@ def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -
     report = Report(
         experiment=run.experiment.name,
         data=run.dataset.notes,
+        start=run.experiment.start,
+        start_digest=run.experiment.start_digest,
         metrics={split: judgement.values for split, judgement in judgements.items()},
         signatures=judgements[judged[-1]].signatures,
         baseline=baseline,

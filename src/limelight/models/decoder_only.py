@@ -1,7 +1,8 @@
 """A decoder-only language model: the next token, given those before it."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +25,13 @@ from limelight.nn import CausalCache, DecoderOnly, Dropout, FastCache, FastDecod
 
 class DecoderOnlyConfig(SequenceSettings):
     """The settings of a decoder-only Transformer."""
+
+    parts: ClassVar[Mapping[str, str]] = {
+        "embedding": "embedding",
+        "positions": "positions",
+        "stack": "decoder",
+    }
+    causal: ClassVar[bool] = True  # a setting of models with an encoder
 
     kind: Literal["decoder-only"] = Field("decoder-only", description="the kind of model")
     depth: int = Field(4, ge=1, le=1_000, description="number of blocks")

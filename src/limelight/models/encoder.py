@@ -1,5 +1,8 @@
 """Tokens or vectors -> an encoded sequence: the first part of every sequence model."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -9,7 +12,13 @@ from limelight.nn import Dropout, Encoder, padding_mask
 
 
 class EncoderConfig(SequenceSettings):
-    """The settings of a model with one encoder."""
+    """The settings of a model with one encoder, which is a `SequenceEncoder` called `encoder`."""
+
+    parts: ClassVar[Mapping[str, str]] = {
+        "embedding": "encoder.input",
+        "positions": "encoder.positions",
+        "stack": "encoder.encoder",
+    }
 
     depth: int = Field(1, ge=1, le=1_000, description="number of encoder blocks")
     causal: bool = Field(False, description="whether an item may attend only to itself and earlier items")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from limelight.config import Config, read
 from limelight.data.batching import Batch
-from limelight.data.dataset import Dataset
+from limelight.data.dataset import Dataset, Reader
 from limelight.data.text.text_files import read_text
 from limelight.data.text.vocabulary import mark_unknown
 from limelight.errors import WrongInput, unknown
@@ -118,6 +118,9 @@ class Task(ABC, Generic[D]):
 
     metric_descriptions: ClassVar[Mapping[str, str]] = DESCRIPTIONS
     """What the metrics mean, for reports."""
+
+    reader: Reader | None = None
+    """How a line becomes a sequence of items, for tasks that start from the weights of this one."""
 
     options: ClassVar[type[Config]] = NoOptions
     """Options of `predict` and `evaluate_answers`."""
@@ -291,6 +294,13 @@ class TaskConfig(Config, ABC):
     @abstractmethod
     def load(self, seed: int) -> tuple[Task[Any], Dataset[Any]]:
         """Load the data set, and make the task from it."""
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[Task[Any], Dataset[Any]]:
+        """The same for a run that starts from the weights of another task: inputs must mean the same in both.
+
+        A vocabulary is taken over from that task instead of being built; an unsuitable task is refused.
+        """
+        return self.load(seed)
 
     @abstractmethod
     def restore(self, state: str) -> Task[Any]:

@@ -1,11 +1,11 @@
 """Settings of training."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from limelight.config import Config
+from limelight.config import Config, flatten
 
 
 def _check_interval(text: str) -> str:
@@ -15,6 +15,11 @@ def _check_interval(text: str) -> str:
 
 
 Interval = Annotated[str, AfterValidator(_check_interval)]
+
+
+def _dotted(value: Any) -> Any:
+    """TOML reads the dots in `train.rates.encoder.blocks = 0.1` as tables in tables."""
+    return flatten(value) if isinstance(value, dict) else value
 
 
 class TrainConfig(Config):
@@ -91,6 +96,16 @@ class TrainConfig(Config):
         ge=0,
         le=1_000_000,
         description="consecutive perfect evaluations after which the run ends; 0 disables this",
+    )
+    freeze: list[str] = Field(
+        [],
+        description='parts of the model that are not trained, such as ["encoder.input"]: names of '
+        "parameters, or their beginnings up to a dot; `limelight explain` lists them",
+    )
+    rates: Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_dotted)] = Field(
+        {},
+        description="factors of the learning rate of parts of the model, such as { encoder = 0.1 }; the "
+        "longest name that fits a parameter counts; all others have the factor 1",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="precision of the forward pass; bfloat16 uses torch.autocast"

@@ -27,6 +27,7 @@ from limelight.training.folder import Progress, RunFolder, Saved
 from limelight.training.interrupt import Interrupted, Signals, deferred_signals
 from limelight.training.journal import EMPTY_JOURNAL
 from limelight.training.optimise import SCHEDULES, Optimiser
+from limelight.training.parts import freeze, learning_rates
 from limelight.training.progress import Watcher
 from limelight.training.weights import check_finite, load_weights, weights_of
 
@@ -72,8 +73,13 @@ class Trainer:
         self.model = model.to(world.device)
         self._forward: nn.Module = torch.compile(self.model) if compiled else self.model  # type: ignore[assignment]
         self.watcher = watcher if watcher and world.first else Watcher()
+        freeze(self.model, config.freeze)
         self.optimiser = Optimiser(
-            self.model, config.decay, muon=config.optimiser == "muon", average=config.average
+            self.model,
+            config.decay,
+            muon=config.optimiser == "muon",
+            average=config.average,
+            rates=learning_rates(self.model, config.rates),
         )
         self.progress = Progress()
         self._names = ("loss", task.goal.metric)
@@ -160,7 +166,7 @@ class Trainer:
                     stop = signals.number if self.world.size == 1 else self._stop
                     due = progress.step > 0 and progress.step % self._save_every == 0
                     if best or due or stop or self.finished:
-                        self._save()
+                        self.save()
                     if stop:
                         raise Interrupted(stop, self._interruption_message())
                     if self.finished:
@@ -251,7 +257,8 @@ class Trainer:
         progress.evaluated, progress.count, progress.sums = progress.step, 0, {}
         return best
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Save a checkpoint of the last step, unless there is one."""
         progress = self.progress
         now = (progress.step, progress.evaluated)
         if not self.world.first or self._saved == now:

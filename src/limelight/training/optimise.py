@@ -1,7 +1,7 @@
 """Optimisers AdamW and Muon, gradient clipping, weight averaging, and learning rate schedules."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
@@ -43,13 +43,26 @@ class Optimiser:
     and AdamW the other parameters.
     """
 
-    def __init__(self, model: nn.Module, decay: float, *, muon: bool = False, average: float = 0.0) -> None:
-        """`average` a > 0 keeps an exponential moving average of the weights, over about 1/(1 - a) steps."""
+    def __init__(
+        self,
+        model: nn.Module,
+        decay: float,
+        *,
+        muon: bool = False,
+        average: float = 0.0,
+        rates: Mapping[nn.Parameter, float] | None = None,
+    ) -> None:
+        """`average` a > 0 keeps an exponential moving average of the weights, over about 1/(1 - a) steps.
+
+        `rates` are factors of the learning rate of some parameters. Parameters that need no gradient are
+        left out.
+        """
         hidden = _hidden_matrices(model) if muon else []
         by_muon = {id(parameter) for parameter in hidden}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in by_muon]
         matrices = hidden + [parameter for parameter in rest if parameter.dim() == 2]
         others = [parameter for parameter in rest if parameter.dim() != 2]
+        self._factors = _factors(matrices + others, rates) if rates else None
         self._flat, self.gradient = _flatten(matrices + others)
         self._decaying = self._flat[: sum(parameter.numel() for parameter in matrices)]
         self._decay = decay
@@ -80,6 +93,18 @@ class Optimiser:
 
     def step(self, rate: float) -> None:
         """Update all parameters with this learning rate."""
+        if self._factors is None:
+            self._update(rate)
+        else:  # the change is proportional to the rate; with the factor 1, the result has the same bits
+            before = self._flat.clone()
+            self._update(rate)
+            torch.lerp(before, self._flat, self._factors, out=self._flat)
+        if self._average:
+            # At first the average is over fewer steps, so that the initial weights lose their influence soon.
+            step = float(self._state["step"])
+            self._state["average"].lerp_(self._flat, 1 - min(self._average, (1 + step) / (10 + step)))
+
+    def _update(self, rate: float) -> None:
         self._decaying.mul_(1 - rate * self._decay)
         if len(self._hidden):
             self._muon.step(self._hidden, self._hidden_gradient, self._state["momentum"], rate)
@@ -99,10 +124,6 @@ class Optimiser:
             maximize=False,
             fused=True,
         )
-        if self._average:
-            # At first the average is over fewer steps, so that the initial weights lose their influence soon.
-            step = float(self._state["step"])
-            self._state["average"].lerp_(self._flat, 1 - min(self._average, (1 + step) / (10 + step)))
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -197,6 +218,13 @@ def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     weights = [model.get_parameter(f"{name}.weight") for name in linear]
     hidden = [weight for weight in weights if weight.requires_grad and id(weight) not in embedded]
     return sorted(hidden, key=lambda weight: tuple(weight.shape))
+
+
+def _factors(parameters: Sequence[nn.Parameter], rates: Mapping[nn.Parameter, float]) -> Tensor:
+    """The factor of the learning rate of each element of the flat tensor."""
+    factors = [rates.get(parameter, 1.0) for parameter in parameters]
+    sizes = torch.tensor([parameter.numel() for parameter in parameters])
+    return torch.tensor(factors).repeat_interleave(sizes).to(parameters[0].device)
 
 
 def _flatten(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, Tensor]:

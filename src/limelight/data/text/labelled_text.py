@@ -88,8 +88,11 @@ class LabelledText(DataConfig):
         check_shares(self.validation, self.test)
         return self
 
-    def load(self, seed: int) -> SequenceData:
-        """Read the files, hold out splits, build the vocabulary from training and encode all texts."""
+    def load(self, seed: int, reader: TextReader | None = None) -> SequenceData:
+        """Read the files, hold out splits, build the vocabulary from training and encode all texts.
+
+        With a `reader`, its vocabulary is used, and none is built.
+        """
         if not self.path:
             raise WrongInput("task.data.path is empty; pass a file with --data")
         splits, notes, column = self._read_splits(seed)
@@ -109,7 +112,10 @@ class LabelledText(DataConfig):
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
         notes += _describe_labels(answers, targets["train"], column)
-        reader = self._build_vocabulary([row.text for row in splits["train"]])
+        if reader is None:
+            reader = self._build_vocabulary([row.text for row in splits["train"]])
+        else:
+            notes.append(f"vocabulary: the {reader.size:,} {_unit(reader)} of the run to start from")
         return self._encode(splits, reader, answers, column, notes)
 
     def load_other(self, path: Path, reader: TextReader, answers: Answers, column: Column) -> SequenceData:
@@ -139,8 +145,7 @@ class LabelledText(DataConfig):
         texts = {name: [reader.encode(row.text) for row in rows] for name, rows in splits.items()}
         cut = sum(len(text) > self.longest for split in texts.values() for text in split)
         if cut:
-            unit = "words" if self.vocabulary == "ngrams" else self.vocabulary
-            notes.append(f"{cut:,} texts truncated to {self.longest:,} {unit}")
+            notes.append(f"{cut:,} texts truncated to {self.longest:,} {_unit(reader)}")
         examples = {
             name: Examples(Ragged.from_rows([text[: self.longest] for text in split]), targets[name])
             for name, split in texts.items()
@@ -220,6 +225,10 @@ class LabelledText(DataConfig):
             return build_vocabulary(self.vocabulary, texts, self.vocabulary_size, self.rarest)
         except WrongInput as error:
             raise WrongInput(f"{self.path}: {error}") from None
+
+
+def _unit(reader: TextReader) -> str:
+    return "words" if reader.kind == "ngrams" else reader.kind
 
 
 def _find_files(path: Path) -> dict[str, Path]:

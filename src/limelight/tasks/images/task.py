@@ -63,6 +63,13 @@ class ImagesConfig(TaskConfig):
         data = replace(data, notes=(*data.notes, *classes))
         return ClassifyImages.of(data, self.augment), data
 
+    def load_from(self, seed: int, start: Task[Any]) -> tuple["ClassifyImages", ImageData]:
+        """Images with as many channels are normalised as in the task to start from."""
+        if not isinstance(start, ClassifyImages):
+            raise WrongInput("the run to start from is not one of images")
+        task, data = self.load(seed)
+        return task.normalising_like(start), data
+
     def load_other(self, task: "ClassifyImages", path: Path) -> ImageData:
         """Other images: a folder with one subfolder per class, IDX files, or CIFAR-10."""
         if isinstance(self.data, Cifar10) and not os.path.isdir(path):
@@ -119,6 +126,13 @@ class ClassifyImages(Task[ImageData]):
             deviation=tuple(deviation.clamp(min=1e-3).tolist()),
         )
         return cls(state, augment)
+
+    def normalising_like(self, other: "ClassifyImages") -> "ClassifyImages":
+        """This task with the mean and deviation of another one, if its images have as many channels."""
+        if len(self._state.mean) != len(other._state.mean):
+            return self
+        same = {"mean": other._state.mean, "deviation": other._state.deviation}
+        return ClassifyImages(self._state.model_copy(update=same), self._augment)
 
     @property
     def goal(self) -> Goal:

@@ -11,14 +11,19 @@ from torch import Tensor, nn
 from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Dataset, SequenceData
 from limelight.data.synthetic.sequences import Brackets, Count, Majority
-from limelight.data.text.labelled_text import LabelledText
+from limelight.data.text.labelled_text import LabelledText, TextReader
 from limelight.data.text.symbols import Symbols, Vectors
 from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.models.classifier import ClassifierConfig
 from limelight.tasks.metrics import Baseline, Judgement, judge_classes, judge_numbers
 from limelight.tasks.sequence.baseline import linear_baseline
-from limelight.tasks.sequence.shared import PREDICT_BATCH, SequenceTask, SequenceTaskConfig
-from limelight.tasks.task import Scores
+from limelight.tasks.sequence.shared import (
+    PREDICT_BATCH,
+    SequenceTask,
+    SequenceTaskConfig,
+    unsuitable_reader,
+)
+from limelight.tasks.task import Scores, Task
 
 
 class Classify(SequenceTask):
@@ -89,6 +94,15 @@ class ClassifyConfig(SequenceTaskConfig):
     data: Annotated[
         Brackets | Majority | Count | LabelledText, Field(discriminator="kind", description="the data set")
     ]
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
+        """Texts are read with the vocabulary of the task to start from."""
+        if not isinstance(self.data, LabelledText):
+            return super().load_from(seed, start)
+        if not isinstance(start.reader, TextReader):
+            raise unsuitable_reader(start, "a vocabulary of texts")
+        data = self.data.load(seed, start.reader)
+        return self.task.of(data), data
 
     def load_other(self, task: Classify, path: Path) -> Dataset[Any]:
         """Labelled texts of other files."""

@@ -56,6 +56,8 @@ class SequenceState(Config):
 class SequenceTask(Task[SequenceData]):
     """A task whose inputs are sequences of symbols, tokens or vectors."""
 
+    reader: Reader
+
     def __init__(self, state: SequenceState) -> None:
         self._state = state
         self.reader, self.answers = state.reader, state.answers
@@ -295,6 +297,18 @@ class SequenceTask(Task[SequenceData]):
         return row.float() if features else row.long()
 
 
+def describe_reader(reader: Reader | None) -> str:
+    """A vocabulary in a few words: "words (2,113)"."""
+    if reader is None:
+        return "not one of single texts"
+    return f"{reader.kind} ({reader.features if reader.kind == 'vectors' else reader.size:,})"
+
+
+def unsuitable_reader(start: Task[Any], allowed: str) -> WrongInput:
+    """The exception for starting from a task whose inputs have another meaning."""
+    return wrong("the vocabulary of the run to start from", describe_reader(start.reader), allowed)
+
+
 class SequenceTaskConfig(TaskConfig):
     """The settings of a task on sequences, whose data is a `SequenceData`."""
 
@@ -304,6 +318,13 @@ class SequenceTaskConfig(TaskConfig):
         """Load the data set, and make the task from it."""
         data = cast(Any, self.data).load(seed)
         return self.task.of(data), data
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
+        """The same data set, if the task to start from has the same symbols."""
+        task, data = self.load(seed)
+        if task.reader != start.reader:
+            raise unsuitable_reader(start, describe_reader(task.reader))
+        return task, data
 
     def restore(self, state: str) -> SequenceTask:
         """Make the task from its state, for prediction."""

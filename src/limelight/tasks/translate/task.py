@@ -67,6 +67,16 @@ class TranslateConfig(TaskConfig):
         data = PairData.from_pairs(self.data.load(seed), self.vocabulary)
         return Translate.of(data, self.vocabulary.split), data
 
+    def load_from(self, seed: int, start: Task[Any]) -> tuple["Translate", PairData]:
+        """Sentences are read and written in the languages of the task to start from."""
+        if not isinstance(start, Translate):
+            raise WrongInput("the run to start from is not one of translation, whose vocabularies are needed")
+        pairs = self.data.load(seed)
+        sizes = f"{start.source.size:,} and {start.target.size:,} {start.target.vocabulary.kind}"
+        notes = (*pairs.notes, f"vocabularies: the {sizes} of the run to start from")
+        data = PairData.encode(pairs, start.source, start.target, notes)
+        return Translate.of(data, self.vocabulary.split), data
+
     def load_other(self, task: "Translate", path: Path) -> PairData:
         """Sentence pairs of other files."""
         files = self.data if isinstance(self.data, PairFiles) else PairFiles()

@@ -1,0 +1,100 @@
+"""A run that starts from the weights of another run: its model and its vocabulary are those of that run."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from limelight.data.dataset import Dataset
+from limelight.errors import WrongInput, wrong
+from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.run import Run, open_run, restored
+from limelight.models.config import ModelConfig
+from limelight.tasks.task import Task
+from limelight.training.start import take_weights
+from limelight.training.weights import to_bytes, weights_of
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run starts from: a task with its vocabulary; unless it is resumed, also the weights of a run."""
+
+    task: Task[Any]
+    run: Run | None = None
+    notes: tuple[str, ...] = ()
+
+    def take(self, model: nn.Module, config: ModelConfig) -> list[str]:
+        """Copy the weights that fit into a model; returns notes on them."""
+        if self.run is None:
+            return []
+        weights = _renamed(weights_of(self.run.model), self.run.experiment.model.parts, config.parts)
+        return [*self.notes, *take_weights(model, weights, str(self.run.path))]
+
+
+def resolve(
+    recipe: str | Path, settings: dict[str, Any], data: str | Path | None, start: str | Path | None
+) -> tuple[Experiment, Start | None]:
+    """The experiment, and what it starts from if a run was given now.
+
+    The model has the settings of that run where both models have them, unless they are in `settings`.
+    """
+    if start is None:
+        wanted = experiment(recipe, settings, data)
+        if not wanted.start or wanted.start_digest:
+            return wanted, None
+        start = wanted.start
+    run = open_run(start, device="cpu")
+    own = experiment(recipe, {key: settings[key] for key in settings.keys() & {"model.kind"}}, data).model
+    like = {f"model.{key}": value for key, value in own.settings_like(run.experiment.model).items()}
+    width = like.get("model.width")
+    if settings.get("model.width", width) != width:
+        raise wrong("model.width", settings["model.width"], f"{width}, the width of {run.path}")
+    source = {"start": str(run.path.absolute()), "start_digest": _digest(run)}
+    wanted = experiment(recipe, {**like, **settings, **source}, data)
+    changed = [
+        f"{key} = {value}"
+        for key, value in like.items()
+        if key not in settings and value != getattr(own, key.removeprefix("model."))
+    ]
+    notes = (f"settings of {run.path}: {', '.join(changed)}",) if changed else ()
+    return wanted, Start(run.task, run, notes)
+
+
+def find_start(wanted: Experiment, folder: Path) -> Start | None:
+    """What an experiment starts from: the task of its own checkpoints, or else the run that it names."""
+    if not wanted.start:
+        return None
+    same = (folder / FILE).is_file() and experiment(folder).start_digest == wanted.start_digest
+    for _, task, _ in restored(folder) if same else ():
+        return Start(task)
+    run = open_run(wanted.start, device="cpu")
+    if _digest(run) != wanted.start_digest:
+        raise WrongInput(f"the weights of {run.path} have changed; start from them again with --from")
+    return Start(run.task, run)
+
+
+def load(wanted: Experiment, start: Start | None) -> tuple[Task[Any], Dataset[Any]]:
+    """The task and the data set of an experiment; inputs mean the same as in the task to start from."""
+    if start is None:
+        return wanted.task.load(wanted.seed)
+    return wanted.task.load_from(wanted.seed, start.task)
+
+
+def _digest(run: Run) -> str:
+    """The SHA-256 of the best weights of a run, which is that of their file."""
+    return hashlib.sha256(to_bytes(weights_of(run.model))).hexdigest()
+
+
+def _renamed(
+    weights: dict[str, Tensor], there: Mapping[str, str], here: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """The weights with the names that the same parts have in another kind of model."""
+    moved = {f"{there[part]}.": f"{here[part]}." for part in there.keys() & here.keys()}
+    found = dict[str, Tensor]()
+    for name, tensor in weights.items():
+        old = next((old for old in moved if name.startswith(old)), "")
+        found[moved.get(old, "") + name.removeprefix(old)] = tensor
+    return found
