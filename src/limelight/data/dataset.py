@@ -16,7 +16,7 @@ from limelight.data.ragged import Ragged
 from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
-from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords
+from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords, TextWords
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
 
@@ -34,7 +34,8 @@ Reader = Annotated[
     | Subwords
     | TextBytes
     | TextCharacters
-    | TextSubwords,
+    | TextSubwords
+    | TextWords,
     Field(discriminator="kind"),
 ]
 

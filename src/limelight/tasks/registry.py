@@ -11,6 +11,7 @@ from limelight.errors import WrongInput
 from limelight.models.config import ModelConfig
 from limelight.tasks.images.task import ImagesConfig
 from limelight.tasks.language.task import LanguageConfig
+from limelight.tasks.masked.task import MaskedConfig
 from limelight.tasks.sequence.classify import ClassifyConfig
 from limelight.tasks.sequence.label import LabelConfig
 from limelight.tasks.task import TaskConfig
@@ -27,7 +28,7 @@ def _kind(config: type[TaskConfig] | type[ModelConfig]) -> str:
 
 _tasks: dict[str, type[TaskConfig]] = {
     _kind(config): config
-    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, LanguageConfig)
+    for config in (LabelConfig, ClassifyConfig, TranslateConfig, ImagesConfig, LanguageConfig, MaskedConfig)
 }
 
 
