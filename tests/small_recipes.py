@@ -47,6 +47,14 @@ def small(recipe: str, folder: Path) -> tuple[dict[str, Any], Path | None]:
     return of_model | depths | own, folder / name
 
 
+def write_texts(path: Path, words: str) -> Path:
+    """A table of texts of these words; the first word of a text decides its label."""
+    known = words.split()
+    rows = [f"{known[i % 2]} {known[i % len(known)]} number {i % 7},{i % 2}" for i in range(60)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
 def _write_table(path: Path) -> None:
     path.write_text(TABLE)
 

@@ -58,8 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _usage(error: CycloptsError, arguments: list[str]) -> str:
     """The message of cyclopts in one line, with the command that describes the arguments."""
     message = str(error)
-    if isinstance(error, UnknownOptionError) and error.command_chain in SETTABLE and "Did you" not in message:
-        message += _setting(str(error.token.keyword), arguments)
+    if isinstance(error, UnknownOptionError) and error.command_chain in SETTABLE:
+        message = _with_setting(message, str(error.token.keyword), arguments)
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
         if error.command_chain in SETTABLE and all("=" in token for token in error.unused_tokens or ()):
@@ -71,18 +71,23 @@ def _usage(error: CycloptsError, arguments: list[str]) -> str:
     return f"{message.removesuffix('.')} (see limelight {' '.join(error.command_chain)} --help)"
 
 
-def _setting(option: str, arguments: list[str]) -> str:
-    """For an option that is the name of a setting, how to set it: `--epochs 3` is --set train.epochs=3."""
+def _with_setting(message: str, option: str, arguments: list[str]) -> str:
+    """For an option that is the name of a setting, how to set it: `--epochs 3` is --set train.epochs=3.
+
+    A similar option of the command is only suggested if the name is not that of a setting.
+    """
     from limelight.experiment.config import sections_of
-    from limelight.settings import suggest_key
+    from limelight.settings import is_called, suggest_key
 
     known = [setting.key for section in sections_of() for setting in section.settings]
     key = suggest_key(option.lstrip("-"), known)
-    if key is None:
-        return ""
+    similar = "Did you mean" in message
+    if key is None or (similar and not is_called(key, option.lstrip("-"))):
+        return message
     words = [word for argument in arguments for word in argument.split("=", 1)]
     value = next(iter(words[words.index(option) + 1 :]), "VALUE")
-    return f" A setting? --set {key}={'VALUE' if value.startswith('-') else value}"
+    start = message.partition(" Did you mean")[0]
+    return f"{start} A setting? --set {key}={'VALUE' if value.startswith('-') else value}"
 
 
 def _end_on_signals() -> None:

@@ -17,6 +17,7 @@ MESSAGES = {
     "a valid number": "a number",
     "a valid string": "a string",
     "a valid boolean": "true or false",
+    "a valid dictionary": "a table such as { encoder = 0.1 }",
     "a valid list": 'a list such as ["encoder"]',
     "a valid dictionary or object to extract fields from": "settings with keys of their own",
 }

@@ -160,6 +160,12 @@ def _one_of(values: Iterable[object]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def is_called(key: str, name: str) -> bool:
+    """Whether this is the name of a setting, here or elsewhere: `lr` is train.rate."""
+    last = key.rpartition(".")[2]
+    return name.replace("-", "_") in (last, *SYNONYMS.get(last, ()))
+
+
 def suggest_key(key: str, known: list[str]) -> str | None:
     """The known key that `key` most likely means: in another section, under another name, or misspelled."""
     *path, last = key.replace("-", "_").split(".")

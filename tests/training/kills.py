@@ -2,14 +2,17 @@
 
     python kills.py moments TRIALS SEED      R1: at a random moment; every fourth kill is inside a save
     python kills.py operations               R2: at each operation of a save
+    python kills.py starts 11 22 37          at these file operations of runs that start from another run
     … broken                                 the same with a broken save, which removes old checkpoints first
 
 It prints one JSON line per trial. It is a program of its own, because a process with threads must not fork.
 """
 
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,6 +26,19 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from limelight.training import checkpoint, files
 from limelight.training.checkpoint import Checkpoint
+
+STARTED: dict[str, Any] = {
+    "model.hidden": 13,
+    "train.epochs": 1,
+    "train.epoch_steps": 30,
+    "train.batch": 10,
+    "train.evaluate_every": "7 steps",
+    "train.save_every": "5 steps",
+    "train.optimiser": "muon",
+    "train.freeze": ["encoder.input"],
+    "train.rates": {"encoder": 0.5},
+}
+OF_SOURCE = {"model.width": 8, "model.hidden": 13, "train.epochs": 0.02}
 
 os.fsync = lambda fd: None  # see conftest.py
 
@@ -113,6 +129,48 @@ def operations() -> None:
             )
 
 
+def starts(*operations: int) -> None:
+    """The other run is removed before a killed run is resumed; one that had not begun is trained again."""
+    from small_recipes import write_texts
+
+    import limelight
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        old = write_texts(folder / "old.csv", "good bad quite rather")
+        data = write_texts(folder / "new.csv", "other unlike quite rare good")
+        source, whole = folder / "source", folder / "whole"
+        run_in_child(partial(limelight.train, "text", OF_SOURCE, source, data=old))
+        run_in_child(partial(limelight.train, "text", STARTED, whole, data=data, start=source))
+        for operation in operations:
+            copy, run = folder / f"source-{operation}", folder / f"run-{operation}"
+            shutil.copytree(source, copy)
+            begin = partial(limelight.train, "text", STARTED, run, data=data, start=copy)
+
+            def work(begin: Callable[[], object] = begin, operation: int = operation) -> None:
+                die_at(operation)
+                begin()
+
+            killed = run_in_child(work)
+            begun = (run / "experiment.toml").is_file()
+            if begun:
+                shutil.rmtree(copy)
+            run_in_child(partial(limelight.train, run, resume=True) if begun else begin)
+            print(
+                json.dumps({"killed": killed, "begun": begun, "same": written(run) == written(whole)}),
+                flush=True,
+            )
+
+
+def written(run: Path) -> dict[Path, str]:
+    """Digests of what training writes. Figures, manifests and reports contain times; they only exist."""
+    exact = ("weights.safetensors", "training.safetensors", "data.json", "metrics.jsonl")
+    return {
+        file.relative_to(run): hashlib.sha256(file.read_bytes()).hexdigest() if file.name in exact else ""
+        for file in run.rglob("*")
+    }
+
+
 def create(step: int) -> Checkpoint:
     return Checkpoint(step, {"score": -step}, {"weights": bytes([step]) * 997, "data": b"{}"})
 
@@ -122,5 +180,9 @@ if __name__ == "__main__":
     if "broken" in numbers:
         numbers.remove("broken")
         checkpoint.save = save_after_removing
-    programs: dict[str, Callable[..., None]] = {"moments": moments, "operations": operations}
+    programs: dict[str, Callable[..., None]] = {
+        "moments": moments,
+        "operations": operations,
+        "starts": starts,
+    }
     programs[what](*map(int, numbers))

@@ -28,7 +28,7 @@ from limelight.randomness import derive
 from limelight.tasks.metrics import Judgement
 from limelight.training import files
 from limelight.training.distributed import World, first_process, joined
-from limelight.training.folder import Progress, RunFolder
+from limelight.training.folder import CHECKPOINTS, JOURNAL, Progress, RunFolder
 from limelight.training.lock import LOCK, locked
 from limelight.training.loop import SETTINGS, Trainer, another_run
 from limelight.training.memory import keep_memory
@@ -122,7 +122,9 @@ def _fit(trainer: Trainer, wanted: Experiment, resume: bool, inexact: bool) -> P
 
 
 def _write_experiment(wanted: Experiment, folder: Path) -> None:
-    """Write the resolved experiment, and a copy of its plug-in."""
+    """Write the resolved experiment, and a copy of its plug-in; remove what a killed process left."""
+    for place in (folder, folder / CHECKPOINTS):
+        files.remove_unfinished(place)
     if wanted.plugin:
         files.replace(folder / COPY, Path(wanted.plugin).read_bytes())
         wanted = wanted.model_copy(update={"plugin": COPY})
@@ -148,9 +150,9 @@ def _check_folder(wanted: Experiment, folder: Path, resume: bool, inexact: bool)
 
 def _is_remnant(path: Path) -> bool:
     """Whether a process that was killed before it wrote the experiment may have left this."""
-    if path.name == "metrics.jsonl":
+    if path.name == JOURNAL:
         return path.stat().st_size == 0
-    if path.name == "checkpoints":
+    if path.name == CHECKPOINTS:
         return all(one.name.startswith(("step-00000000", files.UNFINISHED)) for one in path.iterdir())
     return path.name == LOCK or path.name.startswith(files.UNFINISHED)
 

@@ -19,6 +19,7 @@ from limelight.training.journal import EMPTY_JOURNAL, Journal, JournalState
 from limelight.training.lock import Lock
 from limelight.training.weights import from_bytes, to_bytes
 
+CHECKPOINTS, JOURNAL = "checkpoints", "metrics.jsonl"
 WEIGHTS, TRAINING, DATA = "weights.safetensors", "training.safetensors", "data.json"
 
 
@@ -67,8 +68,8 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: Lock | None = None) -> None:
         self.path = path
-        self.checkpoints = path / "checkpoints"
-        self.journal = Journal(path / "metrics.jsonl")
+        self.checkpoints = path / CHECKPOINTS
+        self.journal = Journal(path / JOURNAL)
         self._lock = lock
 
     def check_held(self) -> None:

@@ -16,10 +16,11 @@ def take_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
     """Copy the weights that fit into a model; returns notes on those that do, and on all others.
 
     Of learned positions, the common ones fit. `source` is the name of the other model in messages; it is
-    refused if nothing fits.
+    refused if no matrix fits.
     """
     own = weights_of(model)
-    fresh, other_shape, number = list[str](), list[str](), 0
+    fresh, other_shape = list[str](), list[str]()
+    number, matrices = 0, 0
     for name, tensor in own.items():
         there = weights.get(name)
         if there is None:
@@ -32,12 +33,12 @@ def take_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
             other_shape.append(f"{name} ({_show(weights[name])} there, {_show(tensor)} here)")
             continue
         mine.copy_(there)
-        number += mine.numel()
+        number, matrices = number + mine.numel(), matrices + (mine.dim() > 1)
         if mine.shape != tensor.shape:
             other_shape.append(f"{name} from position {len(mine)} on")
     total = sum(tensor.numel() for tensor in own.values())
-    if not number:
-        raise WrongInput(f"no weight of {source} fits this model; they have no common name with equal shape")
+    if not matrices:
+        raise WrongInput(f"no matrix of {source} fits this model: none has the same name and shape")
     notes = [f"{number:,} of {total:,} weights are those of {source}"]
     if fresh:
         notes.append(f"new weights: {', '.join(_parts(fresh, own))}")
@@ -45,7 +46,7 @@ def take_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
         notes.append(f"new weights, because of another shape: {', '.join(other_shape)}")
     unused = [name for name in weights if name not in own]
     if unused:
-        notes.append(f"not used of {source}: {', '.join(_parts(unused, weights))}")
+        notes.append(f"not used from {source}: {', '.join(_parts(unused, weights))}")
     return notes
 
 

@@ -37,6 +37,7 @@ from limelight.view.record import Record, attention_maps, most_likely, place_in_
 
 PREDICT_BATCH = 256
 FIGURE_LENGTHS = (5, 16)  # items of the example in a figure: enough to see a pattern, and readable labels
+SOME_SYMBOLS = 12  # of a vocabulary in a message
 LONGEST_EXAMPLE = 64  # items; longer records are hard to read and make the page large
 
 
@@ -301,6 +302,8 @@ def describe_reader(reader: Reader | None) -> str:
     """A vocabulary in a few words: "words (2,113)"."""
     if reader is None:
         return "not one of single texts"
+    if reader.kind == "symbols":
+        return f"{len(reader.symbols):,} symbols: {' '.join(reader.symbols[:SOME_SYMBOLS])}"
     return f"{reader.kind} ({reader.features if reader.kind == 'vectors' else reader.size:,})"
 
 
