@@ -100,7 +100,8 @@ class LabelledText(DataConfig):
     def load(self, seed: int, reader: TextReader | None = None) -> SequenceData:
         """Read the files, hold out splits, build the vocabulary from training and encode all texts.
 
-        With a `reader`, its vocabulary is used, and none is built; n-grams are added to words.
+        With a `reader`, its vocabulary is used, and none is built; if it has words of running text, the
+        n-grams of the texts may be added.
         """
         if not self.path:
             raise WrongInput("task.data.path is empty; pass a file with --data")
@@ -125,9 +126,8 @@ class LabelledText(DataConfig):
         if reader is None:
             return self._encode(splits, self._build_vocabulary(texts), answers, column, notes)
         added = ""
-        if self.vocabulary == "ngrams" and isinstance(reader, Words | TextWords):
-            words = reader.words if isinstance(reader, TextWords) else reader
-            reader = WordNgrams.of(words, texts, self.vocabulary_size, self.rarest)
+        if self.vocabulary == "ngrams" and isinstance(reader, TextWords):
+            reader = WordNgrams.of(reader.words, texts, self.vocabulary_size, self.rarest)
             added = f", with {reader.total - reader.size:,} n-grams of these texts"
         notes.append(f"vocabulary: the {reader.size:,} {_unit(reader)} of the run to start from{added}")
         return self._encode(splits, reader, answers, column, notes)

@@ -43,15 +43,20 @@ class TextDocuments:
 def find_documents(tokens: Tokens, first: int, count: int, context: int, limit: int = 0) -> TextDocuments:
     """The documents among `count` tokens, from token `first` on; empty ones are left out."""
     begin = first
-    found = list[np.ndarray]()
+    starts_of, lengths_of, total = list[np.ndarray](), list[np.ndarray](), 0
     for ends in _ends(tokens, first, count):
         starts = np.concatenate(([begin], ends[:-1] + 1)) if len(ends) else ends
-        found += [_pieces(starts, ends - starts, context)] if len(ends) else []
+        pieces = _pieces(starts, ends - starts, context)
+        starts_of.append(pieces[0])
+        lengths_of.append(pieces[1])
+        total += len(pieces[0])
         begin = int(ends[-1]) + 1 if len(ends) else begin
-        if limit and sum(len(one) for one in found) >= limit:
+        if limit and total >= limit:
             break
-    starts_N, lengths_N = np.concatenate(found)[: limit or None].T
-    return TextDocuments(tokens, torch.from_numpy(starts_N), torch.from_numpy(lengths_N), context)
+    starts_N, lengths_N = (
+        torch.from_numpy(np.concatenate(one)[: limit or None]) for one in (starts_of, lengths_of)
+    )
+    return TextDocuments(tokens, starts_N, lengths_N, context)
 
 
 def _ends(tokens: Tokens, first: int, count: int) -> Iterator[np.ndarray]:
@@ -62,10 +67,10 @@ def _ends(tokens: Tokens, first: int, count: int) -> Iterator[np.ndarray]:
     yield np.array([first + count])
 
 
-def _pieces(starts: np.ndarray, lengths: np.ndarray, context: int) -> np.ndarray:
-    """(N), (N) -> (M, 2): the start and the length of each piece of at most `context` tokens"""
+def _pieces(starts: np.ndarray, lengths: np.ndarray, context: int) -> tuple[np.ndarray, np.ndarray]:
+    """(N), (N) -> (M), (M): the starts and the lengths of pieces of at most `context` tokens"""
     counts = -(-lengths // context)
     number = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
     offsets = number * context
     pieces = np.minimum(np.repeat(lengths, counts) - offsets, context)
-    return np.stack((np.repeat(starts, counts) + offsets, pieces), 1)
+    return np.repeat(starts, counts) + offsets, pieces.astype(np.int32)
