@@ -30,6 +30,7 @@ OF_PAIRS: dict[str, Any] = {
     "task.data.test": 0.125,
     "train.batch": 16,
 }
+OF_LINES = {"task.data.vocabulary": "words", "task.data.context": 11}
 TABLE = "text,label\n" + "".join(
     f"{'good' if i % 2 else 'bad'} film number {i % 7},{i % 2}\n" for i in range(80)
 )
@@ -61,6 +62,10 @@ def _write_table(path: Path) -> None:
     path.write_text(TABLE)
 
 
+def _write_lines(path: Path) -> None:
+    path.write_text("".join(f"{line.split(',')[0]}\n" for line in TABLE.splitlines()))
+
+
 def _write_pairs(path: Path) -> None:
     path.write_text(PAIRS)
 
@@ -88,6 +93,7 @@ def _write_cifar10(path: Path) -> None:
 
 FILES: dict[str, tuple[str, Callable[[Path], None], dict[str, Any]]] = {
     "text": ("films.csv", _write_table, {}),
+    "masked": ("lines.txt", _write_lines, OF_LINES),
     "translate": ("pairs.tsv", _write_pairs, OF_PAIRS),
     "translate-rnn": ("pairs.tsv", _write_pairs, OF_PAIRS),
     "multi30k": ("multi30k", _write_folder_of_pairs, OF_PAIRS),

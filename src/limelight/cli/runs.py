@@ -165,6 +165,8 @@ def predict(
 
     Example: limelight predict runs/translate --beam 4 "She does not wear her red shirt."
 
+    Example: limelight predict runs/masked "The [mask] statement" --n-best 5
+
     Example: limelight predict runs/language --score "The import statement" "statement import The"
 
     Parameters
@@ -177,8 +179,9 @@ def predict(
     beam
         Translation: number of beams; 1 is greedy. By default 4, or --n-best if more; 1 with --temperature.
     n_best
-        Translation: number of answers per input, the best first (see --length-penalty). By default 1. With
-        more than one, each line starts with the log-probability of the answer and a tab.
+        Translation and masked language models: number of answers per input, the best first (see
+        --length-penalty). By default 1. With more than one, each line starts with the log-probability of the
+        answer and a tab.
     length_penalty
         Translation with more than one beam: translations are ranked by log-probability / length^penalty, with
         the length in tokens. By default 1; 0 favours short translations.

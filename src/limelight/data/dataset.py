@@ -18,7 +18,7 @@ from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
 from limelight.data.text.text_pair import TextPair
-from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords
+from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextSubwords, TextWords
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import unknown
 
@@ -38,7 +38,8 @@ Reader = Annotated[
     | TextPair
     | TextBytes
     | TextCharacters
-    | TextSubwords,
+    | TextSubwords
+    | TextWords,
     Field(discriminator="kind"),
 ]
 

@@ -11,6 +11,7 @@ from limelight.errors import WrongInput
 from limelight.models.config import ModelConfig
 from limelight.tasks.images.task import ImagesConfig
 from limelight.tasks.language.task import LanguageConfig
+from limelight.tasks.masked.task import MaskedConfig
 from limelight.tasks.pairs.task import PairsConfig
 from limelight.tasks.sequence.classify import ClassifyConfig
 from limelight.tasks.sequence.label import LabelConfig
@@ -37,6 +38,7 @@ _tasks: dict[str, type[TaskConfig]] = {
         TranslateConfig,
         ImagesConfig,
         LanguageConfig,
+        MaskedConfig,
     )
 }
 

@@ -28,6 +28,13 @@ from limelight.data.text.ngrams import WordNgrams
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import TEXT_NAMES, Column
 from limelight.data.text.text_pair import TextPair
+from limelight.data.text.text_vocabulary import (
+    TextBytes,
+    TextCharacters,
+    TextSubwords,
+    TextVocabulary,
+    TextWords,
+)
 from limelight.data.text.vocabulary import Characters, Subwords, Words, build_vocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.randomness import generator
@@ -37,7 +44,17 @@ CHOOSE = "choose with --set task.data.text=NAME --set task.data.label=NAME"
 YES_NO = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 LARGEST = 1e30  # float32 can represent it, and differences of such numbers
-TextReader = Words | WordNgrams | Characters | Subwords | TextPair
+TextReader = (
+    Words
+    | WordNgrams
+    | Characters
+    | Subwords
+    | TextBytes
+    | TextCharacters
+    | TextSubwords
+    | TextWords
+    | TextPair
+)
 MOST_CLASSES = 20  # more distinct integers are treated as numbers
 
 
@@ -92,7 +109,8 @@ class LabelledTable(DataConfig, ABC):
     def load(self, seed: int, reader: TextReader | None = None) -> SequenceData:
         """Read the files, hold out splits, build the vocabulary from training and encode all texts.
 
-        With a `reader`, its vocabulary is used, and none is built.
+        With a `reader`, its vocabulary is used, and none is built; if it has words of running text, the
+        n-grams of the texts may be added.
         """
         if not self.path:
             raise WrongInput("task.data.path is empty; pass a file with --data")
@@ -113,10 +131,14 @@ class LabelledTable(DataConfig, ABC):
             scale = {"mean": float(numbers.mean()), "deviation": float(numbers.std(correction=0))}
             answers = answers.model_copy(update=scale)
         notes += _describe_labels(answers, targets["train"], column)
+        texts = [row.text for row in splits["train"]]
         if reader is None:
-            reader = self._build_vocabulary([row.text for row in splits["train"]])
-        else:
-            notes.append(f"vocabulary: the {reader.size:,} {_unit(reader)} of the run to start from")
+            return self._encode(splits, self._build_vocabulary(texts), answers, column, notes)
+        added = ""
+        if self.vocabulary == "ngrams" and isinstance(reader, TextWords):
+            reader = WordNgrams.of(reader.words, texts, self.vocabulary_size, self.rarest)
+            added = f", with {reader.total - reader.size:,} n-grams of these texts"
+        notes.append(f"vocabulary: the {reader.size:,} {_unit(reader)} of the run to start from{added}")
         return self._encode(splits, reader, answers, column, notes)
 
     def load_other(self, path: Path, reader: TextReader, answers: Answers, column: Column) -> SequenceData:
@@ -247,6 +269,8 @@ class LabelledTable(DataConfig, ABC):
 
 
 def _unit(reader: TextReader) -> str:
+    if isinstance(reader, TextVocabulary):
+        return reader.unit
     return "words" if reader.kind == "ngrams" else reader.kind
 
 

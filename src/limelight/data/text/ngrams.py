@@ -35,7 +35,11 @@ class WordNgrams(Config):
     def build(cls, texts: Iterable[str], size: int, rarest: int = 1) -> Self:
         """The most frequent words and n-grams that occur at least `rarest` times; `size` limits the words."""
         texts = list(texts)
-        words = Words.build(texts, size, rarest)
+        return cls.of(Words.build(texts, size, rarest), texts, size, rarest)
+
+    @classmethod
+    def of(cls, words: Words, texts: Iterable[str], size: int, rarest: int = 1) -> Self:
+        """Given words, with the most frequent n-grams; `size` limits them as in `build`."""
         counts = Counter(ngram for text in texts for row in ngrams(Words.split(text)) for ngram in row)
         del counts[""]
         frequent = sorted(counts, key=lambda item: (-counts[item], item))[: NGRAMS_PER_WORD * size]

@@ -18,8 +18,15 @@ from torch import Tensor
 from limelight.data.batching import Batch
 from limelight.data.dataset import SPLITS, DataConfig, Dataset
 from limelight.data.download import cache_folder
+from limelight.data.text.text_documents import TextDocuments, find_documents
 from limelight.data.text.text_sources import BLOCK, Scan, Source, blocks, find_sources, scan, text_source
-from limelight.data.text.text_vocabulary import TextBytes, TextCharacters, TextReader, TextSubwords
+from limelight.data.text.text_vocabulary import (
+    TextBytes,
+    TextCharacters,
+    TextReader,
+    TextSubwords,
+    TextWords,
+)
 from limelight.data.text.token_file import (
     Part,
     Tokens,
@@ -86,10 +93,10 @@ class ShuffledWindows(Sequence[Tensor]):
 
 
 @dataclass(frozen=True)
-class TextData(Dataset[TextWindows]):
-    """Windows of running text by split."""
+class TextData(Dataset[TextWindows | TextDocuments]):
+    """Running text by split, as windows or documents."""
 
-    splits: dict[str, TextWindows]
+    splits: dict[str, TextWindows | TextDocuments]
     tokens: Tokens
     notes: tuple[str, ...] = ()
 
@@ -100,15 +107,20 @@ class TextData(Dataset[TextWindows]):
 
     @property
     def context(self) -> int:
-        """Tokens per window."""
+        """Tokens per window, or the maximum number of tokens of a document."""
         return next(iter(self.splits.values())).context
 
     def lengths(self, split: str) -> Tensor:
-        """-> (N), the length of each window"""
-        return torch.tensor([self.context]).expand(len(self.examples(split)))
+        """-> (N), the length of each window or document"""
+        examples = self.examples(split)
+        if isinstance(examples, TextDocuments):
+            return examples.lengths
+        return torch.tensor([self.context]).expand(len(examples))
 
     def epoch(self, batch: int, seed: int, number: int) -> Sequence[Tensor]:
-        """All windows in random order; each epoch begins them at another token."""
+        """Documents, or all windows in random order; each epoch begins the windows at another token."""
+        if isinstance(self.splits["train"], TextDocuments):
+            return super().epoch(batch, seed, number)
         rng = generator(seed, "order", number)
         size = len(self.splits["train"])
         offset = int(torch.randint(self.context, (), generator=rng))
@@ -119,9 +131,9 @@ class TextData(Dataset[TextWindows]):
         counts = self.tokens.entry.splits[split]
         return counts.characters / counts.tokens
 
-    def text(self, split: str, window: int) -> str:
-        """The text of a window."""
-        return self.reader.decode(self.batch(split, torch.tensor([window])).inputs[0])
+    def text(self, split: str, example: int) -> str:
+        """The text of a window or document."""
+        return self.reader.decode(self.batch(split, torch.tensor([example])).inputs[0])
 
     @cached_property
     def digest(self) -> str:
@@ -145,16 +157,23 @@ class RunningText(DataConfig):
         0,
         ge=0,
         le=1_000_000_000,
-        description="at most this many windows per split, from its beginning, for a quick try; 0: all",
+        description="at most this many examples per split, from its beginning, for a quick try; 0: all",
     )
-    separator: str = Field(SEPARATOR, description="text between two documents of a file")
-    vocabulary: Literal["characters", "bytes", "subwords"] = Field(
-        "characters", description="kind of tokens; bytes can express any text"
+    separator: str = Field(
+        SEPARATOR, description='text between two documents of a file; "\\n": each line is a document'
+    )
+    examples: Literal["windows", "documents"] = Field(
+        "windows",
+        description="training examples: windows of `context` tokens, or documents; longer ones are cut "
+        "into pieces",
+    )
+    vocabulary: Literal["characters", "bytes", "subwords", "words"] = Field(
+        "characters", description="kind of tokens; bytes can express any text; words are in lower case"
     )
     vocabulary_size: int = Field(
-        4_000, ge=4, le=1_000_000, description="maximum number of characters or subwords"
+        4_000, ge=4, le=1_000_000, description="maximum number of characters, subwords or words"
     )
-    context: int = Field(128, ge=1, le=1_000_000, description="tokens per training example")
+    context: int = Field(128, ge=1, le=1_000_000, description="tokens per training example, at most")
     validation: float = Field(0.1, gt=0, lt=1, description="share of each file held out for validation")
 
     def load(self, seed: int, reader: TextReader | None = None) -> TextData:
@@ -216,26 +235,37 @@ class RunningText(DataConfig):
             return TextCharacters.build(
                 np.sum([scanned.counts for scanned in scans], 0), self.vocabulary_size
             )
-        return TextSubwords.build(_sample(train), self.vocabulary_size)
+        kind = TextWords if self.vocabulary == "words" else TextSubwords
+        try:
+            return kind.build(_sample(train), self.vocabulary_size)
+        except WrongInput as error:
+            raise WrongInput(f"{self.path or train[0].source.name}: {error}") from None
 
     def _windows(self, tokens: Tokens, sources: list[Source]) -> TextData:
-        splits, first = dict[str, TextWindows](), 0
+        splits, first = dict[str, TextWindows | TextDocuments](), 0
         for name, counts in tokens.entry.splits.items():
-            if counts.tokens < self.context + 1:
+            documents = self.examples == "documents"
+            if counts.tokens < (1 + counts.ends if documents else self.context + 1):
                 where = sources[0].name if len(sources) == 1 else self.path
-                short = f"the {name} split has {counts.tokens:,} {tokens.entry.reader.unit}"
-                raise WrongInput(f"{where}: {short}; needed: more than task.data.context = {self.context:,}")
-            splits[name] = TextWindows(tokens, first, counts.tokens, self.context, self.limit)
+                short = f"the {name} split has {counts.tokens - counts.ends:,} {tokens.entry.reader.unit}"
+                least = "at least 1" if documents else f"more than task.data.context = {self.context:,}"
+                raise WrongInput(f"{where}: {short}; needed: {least}")
+            kind = find_documents if documents else TextWindows
+            splits[name] = kind(tokens, first, counts.tokens, self.context, self.limit)
             first += counts.tokens
-        return TextData(splits, tokens, tuple(self._notes(tokens, len(sources))))
+        return TextData(splits, tokens, tuple(self._notes(splits, tokens, len(sources))))
 
-    def _notes(self, tokens: Tokens, files: int) -> Iterator[str]:
+    def _notes(
+        self, splits: dict[str, TextWindows | TextDocuments], tokens: Tokens, files: int
+    ) -> Iterator[str]:
         reader = tokens.entry.reader
         yield f"vocabulary: {reader.size:,} {reader.unit}"
         for name, counts in tokens.entry.splits.items():
             of = f" of {files:,} files" if files > 1 else ""
             shown = f"{counts.characters:,} characters{of}"
-            yield f"{name}: {shown}" + ("" if reader.unit == "characters" else f", {counts.tokens:,} tokens")
+            tokens_too = "" if reader.unit == "characters" else f", {counts.tokens:,} tokens"
+            documents = f", {len(splits[name]):,} documents" if self.examples == "documents" else ""
+            yield f"{name}: {shown}{tokens_too}{documents}"
 
     def _key(self, sources: list[Source], reader: TextReader | None) -> str:
         """A checksum of the names, sizes and times of all files and of what determines their tokens."""

@@ -1,4 +1,7 @@
-"""Vocabularies of running text: characters, bytes and subwords. `decode` gives back every character."""
+"""Vocabularies of running text: characters, bytes, subwords and words.
+
+`decode` gives back every character, except for words.
+"""
 
 import base64
 import io
@@ -15,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
-from limelight.data.text.vocabulary import UNKNOWN_CHARACTER, mark_unknown
+from limelight.data.text.vocabulary import UNKNOWN_CHARACTER, Words, mark_unknown, with_conventional_spaces
 from limelight.errors import WrongInput, wrong
 
 UNKNOWN, END = 0, 1  # the first two ids
@@ -45,10 +48,11 @@ class TextVocabulary(Config, ABC):
 
     def encode(self, line: str) -> Tensor:
         """The ids of a text, (T)."""
-        if not line:
-            raise WrongInput("the text is empty")
         # Input from a terminal may contain incomplete characters, which cannot be encoded as UTF-8.
-        return torch.from_numpy(self.encode_text(line.encode(errors="replace").decode()).astype(np.int64))
+        row = self.encode_text(line.encode(errors="replace").decode())
+        if not len(row):
+            raise WrongInput("the text is empty")
+        return torch.from_numpy(row.astype(np.int64))
 
     def decode(self, row: Tensor) -> str:
         """The text of these ids; incomplete characters at its end are replaced by U+FFFD."""
@@ -203,7 +207,53 @@ class TextSubwords(TextVocabulary):
         return np.array(self._processor.encode(text), np.uint32)
 
 
-TextReader = Annotated[TextBytes | TextCharacters | TextSubwords, Field(discriminator="kind")]
+class TextWords(TextVocabulary):
+    """The most frequent words in lower case; every other character is a token, as in `Words`.
+
+    The original spaces are lost: `decode` puts them where most European languages do.
+    """
+
+    kind: Literal["text-words"] = "text-words"
+    unit: ClassVar[str] = "words"
+    known: tuple[str, ...] = Field(min_length=1, description="the words with ids 2, 3, …")
+
+    @classmethod
+    def build(cls, texts: Iterable[str], size: int) -> Self:
+        """The most frequent words, the most frequent first."""
+        return cls(known=Words.build(texts, size - 1).known)
+
+    @cached_property
+    def words(self) -> Words:
+        """The same words with the same ids, for readers that have no end of a document."""
+        return Words(known=("[end]", *self.known))
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """The word of each token, after a space."""
+        return (UNKNOWN_CHARACTER.encode(), b"", *(f" {word}".encode() for word in self.known))
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.known, start=2)}
+
+    def encode_text(self, text: str) -> np.ndarray:
+        """The ids of all words; 0 for unknown ones."""
+        return np.array([self._ids.get(word, UNKNOWN) for word in Words.split(text)], np.uint32)
+
+    def name(self, number: int) -> str:
+        """The word."""
+        return super().name(number) if number <= END else self.known[number - 2]
+
+    def decode(self, row: Tensor) -> str:
+        """The text of these ids, with conventional spaces around punctuation."""
+        return with_conventional_spaces(" ".join(self.name(i) for i in row.tolist() if i != END))
+
+    def tokens(self, line: str) -> list[str]:
+        """The words of a text; unknown ones are marked with (unk)."""
+        return [word if word in self._ids else mark_unknown(word) for word in Words.split(line)]
+
+
+TextReader = Annotated[TextBytes | TextCharacters | TextSubwords | TextWords, Field(discriminator="kind")]
 
 
 def _visible(character: str) -> str:

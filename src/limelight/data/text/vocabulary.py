@@ -34,6 +34,12 @@ def mark_unknown(item: str) -> str:
     return f"{item} (unk)"
 
 
+def with_conventional_spaces(words: str) -> str:
+    """Words and punctuation marks that are separated by spaces, with spaces where most languages put them."""
+    line = SPACE_BEFORE_PUNCTUATION.sub(r"\1", words)
+    return HYPHEN.sub("-", SPACE_AFTER_BRACKET.sub(r"\1", line))
+
+
 class FrequencyVocabulary(Config, ABC):
     """The most frequent items of the training texts; id 0 is the unknown item."""
 
@@ -107,8 +113,7 @@ class Words(FrequencyVocabulary):
 
     def decode(self, row: Tensor) -> str:
         """The text of these ids, with conventional spaces around punctuation."""
-        line = SPACE_BEFORE_PUNCTUATION.sub(r"\1", super().decode(row))
-        return HYPHEN.sub("-", SPACE_AFTER_BRACKET.sub(r"\1", line))
+        return with_conventional_spaces(super().decode(row))
 
 
 class Characters(FrequencyVocabulary):

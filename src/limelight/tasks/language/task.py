@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from limelight.config import Config, read_json
@@ -75,7 +75,8 @@ class Language(Task[TextData]):
 
     def __init__(self, state: LanguageState) -> None:
         self._state = state
-        self.reader, self.context = state.reader, state.context
+        self.reader: TextReader = state.reader
+        self.context = state.context
 
     @classmethod
     def of(cls, data: TextData) -> "Language":
@@ -252,6 +253,12 @@ class LanguageConfig(TaskConfig):
 
     kind: Literal["language"] = Field("language", description="the kind of task")
     data: RunningText = Field(RunningText(), description="the text")
+
+    @model_validator(mode="after")
+    def _only_windows(self) -> Self:
+        if self.data.examples != "windows":
+            raise ValueError(f"data.examples is {self.data.examples!r}; allowed for this task: windows")
+        return self
 
     def load(self, seed: int) -> tuple[Language, TextData]:
         """Load the text, and make the task from it."""

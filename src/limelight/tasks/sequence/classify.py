@@ -14,7 +14,6 @@ from limelight.data.synthetic.sequences import Brackets, Count, Majority
 from limelight.data.text.affixes import Affixes
 from limelight.data.text.labelled_text import LabelledText, TextReader
 from limelight.data.text.symbols import Symbols, Vectors
-from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.models.classifier import ClassifierConfig
 from limelight.tasks.metrics import Baseline, Judgement, judge_classes, judge_numbers
 from limelight.tasks.sequence.baseline import linear_baseline
@@ -106,8 +105,6 @@ class ClassifyConfig(SequenceTaskConfig):
 
     def load_other(self, task: Classify, path: Path) -> Dataset[Any]:
         """Labelled texts of other files."""
-        if not isinstance(self.data, LabelledText) or isinstance(
-            task.reader, Symbols | Vectors | Affixes | TextVocabulary
-        ):
+        if not isinstance(self.data, LabelledText) or isinstance(task.reader, Symbols | Vectors | Affixes):
             return super().load_other(task, path)
         return self.data.load_other(path, task.reader, task.answers, task.column)

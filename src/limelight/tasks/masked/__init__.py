@@ -1,0 +1,1 @@
+"""Masked language modelling: hidden tokens of a text."""

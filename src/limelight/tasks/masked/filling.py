@@ -1,0 +1,75 @@
+"""Texts with missing tokens: read, filled in and written."""
+
+import re
+from collections.abc import Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limelight.config import Config
+from limelight.data.text.text_vocabulary import END, UNKNOWN, TextReader
+
+MASK = "[mask]"
+GAP = re.compile(r"\[mask\]|_{3,}", re.IGNORECASE)
+
+
+class MaskedOptions(Config):
+    """Options of `predict`."""
+
+    n_best: int = Field(1, ge=1, le=1_000, description="number of answers per input")
+
+
+def read_masked(text: str, reader: TextReader) -> Tensor:
+    """-> (T), the ids of a text in which [mask] or ___ stands for a missing token
+
+    A subword contains the space before it, and so does a missing one.
+    """
+    row = list[int]()
+    for number, piece in enumerate(pieces := GAP.split(text)):
+        last = number == len(pieces) - 1
+        known = piece if last or reader.kind != "text-subwords" else piece.removesuffix(" ")
+        row += reader.encode(known).tolist() if known.strip() or (known and reader.unit != "words") else []
+        row += [] if last else [UNKNOWN]
+    return torch.tensor(row, dtype=torch.long)
+
+
+def write_masked(row: Tensor, hidden: Tensor, reader: TextReader) -> str:
+    """(T), (T) -> the text of these ids, with [mask] for those that are hidden"""
+    texts, begin = list[str](), 0
+    for place in [*hidden.nonzero().flatten().tolist(), len(row)]:
+        texts.append(reader.decode(row[begin:place]))
+        begin = place + 1
+    spaced = reader.kind in ("text-subwords", "text-words")
+    joined = texts[0]
+    for text in texts[1:]:
+        before = " " if spaced and joined and not joined[-1].isspace() else ""
+        after = " " if reader.unit == "words" and text and text[0].isalnum() else ""
+        joined += f"{before}{MASK}{after}{text}"
+    return joined
+
+
+def best_fillings(probabilities: Tensor, count: int) -> list[tuple[float, tuple[int, ...]]]:
+    """(N, V) -> the `count` most likely choices of a token for each of N places, each with its probability
+
+    The places are independent of each other.
+    """
+    found: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
+    for p_V in probabilities:
+        best = p_V.topk(min(count, len(p_V)))
+        tokens = list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
+        longer = [(p * q, (*chosen, token)) for p, chosen in found for q, token in tokens]
+        found = sorted(longer, key=lambda one: -one[0])[:count]
+    return found
+
+
+def token_probabilities(logits: Tensor) -> Tensor:
+    """(..., V) -> (..., V), the probabilities of all tokens that can stand in a text"""
+    hidden = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+    hidden[: END + 1] = True
+    return logits.float().masked_fill(hidden, -torch.inf).softmax(-1)
+
+
+def fill(row: Tensor, places: Tensor, tokens: Sequence[int]) -> Tensor:
+    """(T), (N) -> (T), with these tokens at these places"""
+    return row.index_put((places,), torch.tensor(tokens, dtype=row.dtype))

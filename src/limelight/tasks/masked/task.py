@@ -1,0 +1,313 @@
+"""Masked language modelling: tokens of a text that are hidden from the model."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from limelight.config import Config, read_json
+from limelight.data.batching import Batch, even_batches
+from limelight.data.ragged import Ragged
+from limelight.data.text.running_text import RunningText, TextData
+from limelight.data.text.text_vocabulary import UNKNOWN, TextReader, TextVocabulary
+from limelight.errors import WrongInput, wrong
+from limelight.models.masked_encoder import MaskedEncoderConfig
+from limelight.models.sizes import Sizes
+from limelight.nn import cross_entropy
+from limelight.randomness import generator
+from limelight.tasks.masked.filling import (
+    GAP,
+    MASK,
+    MaskedOptions,
+    best_fillings,
+    fill,
+    read_masked,
+    token_probabilities,
+    write_masked,
+)
+from limelight.tasks.masked.masking import Masking, continuations
+from limelight.tasks.metrics import DESCRIPTIONS
+from limelight.tasks.task import (
+    Answer,
+    Example,
+    Goal,
+    Input,
+    Scores,
+    Task,
+    TaskConfig,
+    as_text,
+    check_record_size,
+    record_each,
+    unlike_tokens,
+)
+from limelight.view.capture import capture
+from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
+
+ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB for 4,000 subwords
+PREDICT_BATCH = 64
+EXAMPLES = 64
+EXAMPLE_LENGTH = 40  # tokens of an example for a page
+WORDS = 3  # of a sample, at least
+FIGURE_LENGTH = 16  # tokens of the example in a figure, so that labels can be read
+METRIC_DESCRIPTIONS = DESCRIPTIONS | {
+    "loss": "mean of -ln p(hidden token), in nats",
+    "accuracy": "share of the hidden tokens that are predicted exactly",
+    "perplexity": "exp(loss): as uncertain as a choice between so many equally likely tokens",
+}
+
+
+class MaskedState(Config):
+    """The properties of the data and of the task that prediction needs."""
+
+    reader: TextReader = Field(description="the vocabulary")
+    context: int = Field(ge=1, description="tokens per training example, at most")
+    share: float = Field(description="share of the tokens that are predicted")
+    whole_words: bool = Field(description="whether whole words are hidden")
+
+
+class Masked(Task[TextData]):
+    """Cross-entropy of hidden tokens, given those on both sides."""
+
+    options = MaskedOptions
+    metric_descriptions: ClassVar[Mapping[str, str]] = METRIC_DESCRIPTIONS
+
+    def __init__(self, state: MaskedState) -> None:
+        self._state = state
+        self.reader: TextReader = state.reader
+        self.context = state.context
+
+    @property
+    def goal(self) -> Goal:
+        """The metric that selects the best checkpoint."""
+        return Goal("accuracy", 1.0)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Data-dependent model dimensions."""
+        size = self.reader.size
+        return Sizes(outputs=size, vocabulary=size, longest=self.context, shared=True)
+
+    @property
+    def state(self) -> str:
+        """JSON: what prediction needs besides the weights."""
+        return self._state.model_dump_json()
+
+    @cached_property
+    def masking(self) -> Masking:
+        """How tokens are hidden."""
+        whole = continuations(self.reader) if self._state.whole_words else None
+        return Masking(self._state.share, self.reader.size, whole)
+
+    def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
+        """The arguments with which the model is called."""
+        return batch.inputs, batch.lengths
+
+    def blank(self, count: int) -> Batch:
+        """A batch of `count` examples without content."""
+        empty = torch.zeros(count, self.context, dtype=torch.long)
+        return Batch(empty, empty, torch.arange(count))
+
+    def predictions(self, batch: Batch) -> int:
+        """One per hidden token."""
+        return int(self.masking.counts(batch.inputs, batch.lengths).sum())
+
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
+        """Cross-entropy and accuracy of the hidden tokens.
+
+        In training, other tokens are hidden in each step. In evaluation, the same tokens of an example are
+        hidden each time.
+        """
+        tokens_BT = batch.inputs
+        if model.training:
+            random_BT3 = torch.rand(*tokens_BT.shape, 3, device=tokens_BT.device)
+        else:
+            random_BT3 = _fixed_random(batch).to(tokens_BT.device)
+        chosen_BT = self.masking.choose(tokens_BT, batch.lengths, random_BT3[..., 0])
+        inputs_BT = self.masking.replace(tokens_BT, chosen_BT, random_BT3[..., 1:])
+        chosen_N = chosen_BT.flatten().nonzero().squeeze(1)
+        x_ND, target_N = model(inputs_BT, batch.lengths, chosen_N), tokens_BT.flatten()[chosen_N]
+        output = cast(nn.Linear, model.output)
+        rows = max(1, len(x_ND)) if torch.is_grad_enabled() else ROWS
+        parts = zip(x_ND.split(rows), target_N.split(rows), strict=True)
+        both = [cross_entropy(x, output, target, smoothing) for x, target in parts]
+        loss, right = (torch.stack(sums).sum() for sums in zip(*both, strict=True))
+        return Scores(loss, {"loss": loss.detach(), "accuracy": right})
+
+    def derived(self, means: Mapping[str, float], dataset: TextData, split: str) -> dict[str, float]:
+        """Perplexity."""
+        return {"perplexity": math.exp(min(means["loss"], 700.0))}
+
+    @torch.no_grad()
+    def predict(
+        self,
+        model: nn.Module,
+        inputs: Sequence[Input],
+        options: MaskedOptions | None = None,
+        *,
+        first: int = 1,
+    ) -> list[Answer]:
+        """Each text with its missing tokens filled in; the answer to an empty line is empty."""
+        options = options or MaskedOptions()
+        rows = {i: self._read(one, first + i) for i, one in enumerate(inputs) if not _is_empty(one)}
+        for number, row in enumerate(rows.values(), first):
+            if not bool((row == UNKNOWN).any()):
+                raise WrongInput(
+                    f"input {number}: nothing is missing in the text; write {MASK} where a token is"
+                )
+        answers = dict(zip(rows, self._answers(model.eval(), list(rows.values()), options), strict=True))
+        return [answers.get(i, Answer("")) for i in range(len(inputs))]
+
+    def _answers(self, model: nn.Module, encoded: list[Tensor], options: MaskedOptions) -> list[Answer]:
+        if not encoded:
+            return []
+        rows, device = Ragged.from_rows(encoded), next(model.parameters()).device
+        found: dict[int, Answer] = {}
+        for index in even_batches(rows.lengths, PREDICT_BATCH):
+            inputs, lengths = rows.pad(index)
+            batch = Batch(inputs, inputs, index, lengths).to(device)
+            for row, logits_TV in zip(index.tolist(), model(*self.arguments(batch)).cpu(), strict=True):
+                found[row] = self._answer(rows[row], logits_TV, options)
+        return [found[i] for i in range(len(rows))]
+
+    def _answer(self, row: Tensor, logits_TV: Tensor, options: MaskedOptions) -> Answer:
+        """The `n_best` texts with all missing tokens filled in."""
+        places = (row == UNKNOWN).nonzero().squeeze(1)
+        chosen = best_fillings(token_probabilities(logits_TV[places]), options.n_best)
+        best, *others = (Answer(self.reader.decode(fill(row, places, one)), p) for p, one in chosen)
+        return replace(best, others=tuple(others))
+
+    def _read(self, given: Input, number: int) -> Tensor:
+        if not isinstance(given, str):
+            raise WrongInput(f"input {number}: this model reads text")
+        row = read_masked(given, self.reader)
+        if len(row) > self.context:
+            raise WrongInput(f"input {number}: {len(row):,} tokens; this model reads {self.context:,}")
+        return row
+
+    def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
+        """Warnings about tokens that do not occur in training."""
+        pieces = [[one for one in GAP.split(str(line)) if one.strip()] for line in inputs]
+        return unlike_tokens(
+            [
+                [
+                    both
+                    for piece in line
+                    for both in zip(
+                        self.reader.tokens(piece), self.reader.encode(piece).tolist(), strict=True
+                    )
+                ]
+                for line in pieces
+            ]
+        )
+
+    def sample(self, dataset: TextData, split: str) -> str:
+        """A line with a missing token, and a few words if possible."""
+        for example in self.examples(dataset, split):
+            lines = [line for line in str(example.given).split("\n") if MASK in line]
+            for line in lines:
+                if len(line.split()) > WORDS and line.replace(MASK, "").replace(" ", "").isalpha():
+                    return line.strip()
+        return str(self._example(dataset, split, 0, FIGURE_LENGTH).given)
+
+    def examples(self, dataset: TextData, split: str) -> Iterator[Example]:
+        """The beginnings of examples at even distances."""
+        size = len(dataset.examples(split))
+        for number in range(0, size, max(1, size // EXAMPLES)):
+            yield self._example(dataset, split, number, EXAMPLE_LENGTH)
+
+    def figure_example(self, model: nn.Module, dataset: TextData, split: str) -> Example:
+        """The beginning of the first example."""
+        return self._example(dataset, split, 0, FIGURE_LENGTH)
+
+    def _example(self, dataset: TextData, split: str, number: int, length: int) -> Example:
+        """The first words of an example; some of its tokens are missing."""
+        batch = dataset.batch(split, torch.tensor([number]))
+        row_1T = batch.inputs[:, :length]
+        hidden_1T = self.masking.choose(row_1T, None, _fixed_random(batch)[:, :length, 0])
+        given = write_masked(row_1T[0], hidden_1T[0], self.reader)
+        return Example(given, (self.reader.decode(row_1T[0]),))
+
+    def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
+        """The text with all missing tokens filled in, and all attention maps of each input; or its error.
+
+        A text in which nothing is missing has attention maps, too.
+        """
+        model.eval()
+        return record_each(inputs, lambda given, number: self._record(model, given, number))
+
+    @torch.no_grad()
+    def _record(self, model: nn.Module, given: Input, number: int) -> Record:
+        row = self._read(given, number)
+        if not len(row):
+            raise WrongInput(f"input {number}: the text is empty")
+        check_record_size(len(row), f"{len(row):,} tokens")
+        found = capture(model, row.unsqueeze(0).to(next(model.parameters()).device))
+        logits_TV = found.output[0].cpu()
+        answer = self._answer(row, logits_TV, MaskedOptions())
+        maps, weights = attention_maps(found.attentions, place_in_encoder)
+        return Record(
+            given=as_text(str(given)),
+            answer=answer.text,
+            probability=answer.probability,
+            sides={"source": tuple(MASK if i == UNKNOWN else self.reader.name(i) for i in row.tolist())},
+            maps=maps,
+            weights=weights,
+            steps=tuple(most_likely(one, self.reader.name) for one in token_probabilities(logits_TV)),
+            stepped="source",
+        )
+
+
+def _is_empty(given: Input) -> bool:
+    return isinstance(given, str) and not given.strip()
+
+
+def _fixed_random(batch: Batch) -> Tensor:
+    """-> (B, T, 3), random numbers that depend only on the index of each example"""
+    length = batch.inputs.shape[1]
+    rows = [torch.rand(length, 3, generator=generator(0, "hidden", i)) for i in batch.index.tolist()]
+    return torch.stack(rows) if rows else torch.zeros(0, length, 3)
+
+
+class MaskedConfig(TaskConfig):
+    """Hidden tokens of running text."""
+
+    models = (MaskedEncoderConfig,)
+
+    kind: Literal["masked"] = Field("masked", description="the kind of task")
+    data: RunningText = Field(RunningText(), description="the text")
+    share: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are predicted")
+    whole_words: bool = Field(
+        False, description="whether all tokens of a word are hidden together, rather than single tokens"
+    )
+
+    def load(self, seed: int) -> tuple[Masked, TextData]:
+        """Load the text, and make the task from it."""
+        data = self.data.load(seed)
+        return self._task(data.reader, data.context), data
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[Masked, TextData]:
+        """The text is read with the vocabulary of the task to start from."""
+        if not isinstance(start.reader, TextVocabulary):
+            kind = start.reader.kind if start.reader else "none"
+            raise wrong("the vocabulary of the run to start from", kind, "one of running text")
+        data = self.data.load(seed, start.reader)
+        return self._task(data.reader, data.context), data
+
+    def load_other(self, task: Masked, path: Path) -> TextData:
+        """Another text than that of training."""
+        data = self.data.model_copy(update={"context": task.context})
+        return data.load_other(path, task.reader)
+
+    def restore(self, state: str) -> Masked:
+        """Make the task from its state, for prediction."""
+        return Masked(read_json(MaskedState, state, "data.json"))
+
+    def _task(self, reader: TextReader, context: int) -> Masked:
+        state = MaskedState(reader=reader, context=context, share=self.share, whole_words=self.whole_words)
+        return Masked(state)
