@@ -56,8 +56,8 @@ class TaggedText(DataConfig, ABC):
     def read(self, seed: int) -> tuple[dict[str, list[Sentence]], list[str]]:
         """The sentences of each split, and notes on them."""
 
-    def load(self, seed: int) -> SequenceData:
-        """Read the sentences, build the vocabulary from training and encode them."""
+    def load(self, seed: int, reader: Reader | None = None) -> SequenceData:
+        """Read the sentences, build the vocabulary from training unless one is given, and encode them."""
         splits, notes = self.read(seed)
         labels = {name: {label for one in split for label in one.labels} for name, split in splits.items()}
         if len(labels["train"]) < 2:
@@ -73,7 +73,7 @@ class TaggedText(DataConfig, ABC):
         new = [name for name in names if name not in labels["train"]]
         if new:
             notes.append(f"warning: labels that do not occur in training: {', '.join(new[:MOST_NAMED])}")
-        reader = self._build_reader([one.text for one in splits["train"]])
+        reader = reader or self._build_reader([one.text for one in splits["train"]])
         return encode_sentences(splits, reader, Answers(kind="class", names=names), notes)
 
     def _build_reader(self, texts: Sequence[str]) -> Reader:
@@ -138,9 +138,9 @@ class TaggedFiles(TaggedText):
                 raise WrongInput(f"{self.path}: too few sentences: none is left for the {name} split")
         return {name: splits[name] for name in SPLITS if name in splits}, notes
 
-    def load(self, seed: int) -> SequenceData:
+    def load(self, seed: int, reader: Reader | None = None) -> SequenceData:
         """Read the files and encode them; the column of the tokens is kept for prediction."""
-        data = super().load(seed)
+        data = super().load(seed, reader)
         return replace(data, column=Column(str(self.token), header=False)) if self.token else data
 
     def load_other(self, path: Path, reader: Reader, answers: Answers) -> SequenceData:

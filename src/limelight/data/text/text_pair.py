@@ -8,9 +8,18 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
+from limelight.data.text.text_vocabulary import (
+    END,
+    TextBytes,
+    TextCharacters,
+    TextSubwords,
+    TextVocabulary,
+    TextWords,
+)
 from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.errors import WrongInput
 
+PairVocabulary = Words | Characters | Subwords | TextBytes | TextCharacters | TextSubwords | TextWords
 SEPARATOR = "[separator]"
 TYPED = "|||"  # separates two texts where a tab cannot be typed
 
@@ -19,20 +28,20 @@ class TextPair(Config):
     """Two texts in a line, separated by a tab or by |||, as one sequence with a separator between them."""
 
     kind: Literal["pair"] = "pair"
-    vocabulary: Annotated[Words | Characters | Subwords, Field(discriminator="kind")] = Field(
+    vocabulary: Annotated[PairVocabulary, Field(discriminator="kind")] = Field(
         description="the tokens of both texts"
     )
     longest: int = Field(ge=1, description="maximum number of tokens of each text; others are truncated")
 
     @property
     def separator(self) -> int:
-        """The id of the separator."""
-        return self.vocabulary.size
+        """The id of the separator: in running text that of the end of a document, otherwise a new one."""
+        return END if isinstance(self.vocabulary, TextVocabulary) else self.vocabulary.size
 
     @property
     def size(self) -> int:
         """Number of tokens, including the separator."""
-        return self.vocabulary.size + 1
+        return max(self.vocabulary.size, self.separator + 1)
 
     def encode(self, line: str) -> Tensor:
         """The ids of both texts and of the separator between them, (T)."""

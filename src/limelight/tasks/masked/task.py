@@ -16,7 +16,7 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.ragged import Ragged
 from limelight.data.text.running_text import RunningText, TextData
 from limelight.data.text.text_vocabulary import UNKNOWN, TextReader, TextVocabulary
-from limelight.errors import WrongInput, wrong
+from limelight.errors import WrongInput
 from limelight.models.masked_encoder import MaskedEncoderConfig
 from limelight.models.sizes import Sizes
 from limelight.nn import cross_entropy
@@ -45,6 +45,7 @@ from limelight.tasks.task import (
     check_record_size,
     record_each,
     unlike_tokens,
+    unsuitable_reader,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
@@ -294,8 +295,7 @@ class MaskedConfig(TaskConfig):
     def load_from(self, seed: int, start: Task[Any]) -> tuple[Masked, TextData]:
         """The text is read with the vocabulary of the task to start from."""
         if not isinstance(start.reader, TextVocabulary):
-            kind = start.reader.kind if start.reader else "none"
-            raise wrong("the vocabulary of the run to start from", kind, "one of running text")
+            raise unsuitable_reader(start, "a vocabulary of running text")
         data = self.data.load(seed, start.reader)
         return self._task(data.reader, data.context), data
 

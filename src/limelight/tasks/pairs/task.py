@@ -7,14 +7,14 @@ from pydantic import Field
 from torch import nn
 
 from limelight.data.dataset import Dataset, SequenceData
-from limelight.data.synthetic.phrasebook.agreement import Agreement
+from limelight.data.synthetic.phrasebook.agreement import LONGEST, Agreement
 from limelight.data.text.pair_table import PairTable
 from limelight.data.text.text_column import Column, find_columns_of_pairs
-from limelight.data.text.text_pair import TYPED, TextPair
+from limelight.data.text.text_pair import TYPED, PairVocabulary, TextPair
 from limelight.models.classifier import ClassifierConfig
 from limelight.tasks.sequence.classify import Classify
-from limelight.tasks.sequence.shared import SequenceTaskConfig
-from limelight.tasks.task import Input
+from limelight.tasks.sequence.shared import SequenceTask, SequenceTaskConfig
+from limelight.tasks.task import Input, Task, unsuitable_reader
 from limelight.view.record import Record
 
 
@@ -49,6 +49,17 @@ class PairsConfig(SequenceTaskConfig):
 
     kind: Literal["pairs"] = Field("pairs", description="the kind of task")
     data: Annotated[Agreement | PairTable, Field(discriminator="kind", description="the data set")]
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
+        """Both texts are read with the vocabulary of the task to start from."""
+        reader = start.reader
+        if isinstance(reader, PairVocabulary):
+            longest = self.data.longest if isinstance(self.data, PairTable) else LONGEST
+            reader = TextPair(vocabulary=reader, longest=longest)
+        if not isinstance(reader, TextPair):
+            raise unsuitable_reader(start, "a vocabulary of texts without n-grams")
+        data = self.data.load(seed, reader)
+        return self.task.of(data), data
 
     def load_other(self, task: Pairs, path: Path) -> Dataset[Any]:
         """Labelled pairs of other files."""

@@ -14,14 +14,26 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Dataset, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.synthetic.phrasebook.parts_of_speech import PartsOfSpeech
+from limelight.data.text.affixes import Affixes
 from limelight.data.text.conll import ColumnFile, has_columns
 from limelight.data.text.tagged_text import NO_LABEL, TaggedFiles, encode_tokens
 from limelight.data.text.text_files import read_lines
+from limelight.data.text.text_vocabulary import TextWords
+from limelight.data.text.vocabulary import Characters, Subwords, Words
 from limelight.models.labeller import LabellerConfig
 from limelight.tasks.metrics import DESCRIPTIONS, Baseline, Judgement, judge_classes
 from limelight.tasks.sequence.shared import PREDICT_BATCH, SequenceTask, SequenceTaskConfig
 from limelight.tasks.tag.entities import are_spans, judge_entities
-from limelight.tasks.task import Answer, Comparison, Example, Input, Scores, check_length
+from limelight.tasks.task import (
+    Answer,
+    Comparison,
+    Example,
+    Input,
+    Scores,
+    Task,
+    check_length,
+    unsuitable_reader,
+)
 from limelight.view.record import Record
 
 METRIC_DESCRIPTIONS = DESCRIPTIONS | {
@@ -184,6 +196,13 @@ class TagConfig(SequenceTaskConfig):
 
     kind: Literal["tag"] = Field("tag", description="the kind of task")
     data: Annotated[PartsOfSpeech | TaggedFiles, Field(discriminator="kind", description="the data set")]
+
+    def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
+        """Tokens are read with the vocabulary of the task to start from."""
+        if not isinstance(start.reader, Words | Characters | Subwords | Affixes | TextWords):
+            raise unsuitable_reader(start, "words, characters, subwords or affixes")
+        data = self.data.load(seed, start.reader)
+        return self.task.of(data), data
 
     def load_other(self, task: Tag, path: Path) -> Dataset[Any]:
         """Labelled sentences of other files."""

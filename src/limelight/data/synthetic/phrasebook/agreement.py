@@ -142,11 +142,11 @@ class Agreement(DataConfig):
     validation: int = Field(1_200, ge=1, le=1_000_000, description="number of validation pairs")
     test: int = Field(3_000, ge=1, le=1_000_000, description="number of test pairs")
 
-    def load(self, seed: int) -> SequenceData:
-        """Generate the pairs of each split."""
+    def load(self, seed: int, reader: TextPair | None = None) -> SequenceData:
+        """Generate the pairs of each split, and the vocabulary from training unless one is given."""
         rng = generator(seed, "agreement")
         stream, known = RandomChoices(rng), set[str]()
-        examples, texts, reader = dict[str, Examples](), dict[str, list[str]](), None
+        examples, texts = dict[str, Examples](), dict[str, list[str]]()
         for name, count in zip(SPLITS, (self.train, self.validation, self.test), strict=True):
             # Blocks are complete where the number is a multiple of twelve.
             found = list(islice(_distinct_pairs(stream, known), self.at_most(count)))
