@@ -27,6 +27,9 @@ def prepare(folder: Path) -> None:
         (folder / name).write_text("\n".join(["text,label", *rows]))
     pairs = [f"I see {i} cats.\tJe vois {i} chats.\n" for i in range(150)]
     (folder / "fra.txt").write_text("".join(pairs))
+    (folder / "notes.txt").write_text("".join(pairs) * 20)
+    sentences = [f"I\tPRON\nsee\tVERB\n{i}\tNUM\ncats\tNOUN\n\n" for i in range(40)]
+    (folder / "train.conll").write_text("".join(sentences))
     for label in ("cat", "dog"):
         (folder / "photos" / label).mkdir(parents=True)
         for i in range(12):
