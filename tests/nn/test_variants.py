@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import B, S, T, assert_same, gradients, must_fail, roughen
+from support import B, S, T, assert_same, flat, gradients, must_fail, roughen
 from torch import Tensor
 
 from limelight.errors import WrongInput
@@ -103,6 +103,19 @@ def test_a_later_position_never_changes_an_earlier_output(name: str) -> None:
         decoder.train(mode)
         torch.testing.assert_close(decoder(x)[:, :11], decoder(changed)[:, :11])
         must_fail(torch.testing.assert_close, decoder(x)[:, 11:], decoder(changed)[:, 11:])
+
+
+@VARIANTS
+def test_training_with_bfloat16_autocast_is_close_to_float32(name: str) -> None:
+    decoder, x = build(name).train(), torch.randn(B, MANY, D)
+    exact = decoder(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = decoder(x)
+    assert_same(rounded.bfloat16(), exact.bfloat16())
+    parameters = list(decoder.parameters())
+    got, expected = (flat(gradients(output, *parameters)) for output in (rounded, exact))
+    assert_same(got.bfloat16(), expected.bfloat16())
+    must_fail(assert_same, got, expected)
 
 
 @VARIANTS

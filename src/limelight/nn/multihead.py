@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
 
         Queries or keys with their norm and their rotary positions.
         """
-        heads = heads if norm is None else norm(heads)
+        heads = heads if norm is None else norm(heads).to(heads.dtype)  # autocast: float32
         return heads if self.rotary is None else self.rotary(heads, start)
 
     def _in_window(self, mask: Tensor | None, length: int, keys: Tensor) -> Tensor | None:
