@@ -16,7 +16,7 @@ from limelight.data.batching import Batch
 from limelight.data.text.text_vocabulary import TextBytes, TextReader, TextSubwords, TextWords
 from limelight.experiment import Run
 from limelight.models.masked_encoder import MaskedEncoder, MaskedEncoderConfig
-from limelight.tasks.masked.filling import best_fillings, read_masked, write_masked
+from limelight.tasks.masked.filling import best_fillings, fill, read_masked, write_masked
 from limelight.tasks.masked.task import Masked, MaskedState
 from limelight.training.interrupt import Interrupted
 
@@ -94,13 +94,24 @@ def test_a_text_with_masks_is_read_as_it_was_written(reader: TextReader) -> None
         hidden[places] = True
         text = write_masked(row, hidden, reader)
         assert text.count("[mask]") == len(places)
-        assert read_masked(text, reader).tolist() == row.masked_fill(hidden, 0).tolist()
+        read, found = read_masked(text, reader)
+        assert read.tolist() == row.masked_fill(hidden, 0).tolist()
+        assert found.tolist() == places
+        assert fill(text, row[hidden].tolist(), reader) == reader.decode(row)
 
 
 def test_masks_are_written_in_several_ways() -> None:
     expected = [2, 0, 6, 0]
     for text in ("the [mask] runs ___", "The [MASK] runs _____", "the[mask]runs[mask]"):
-        assert read_masked(text, READER).tolist() == expected
+        assert read_masked(text, READER)[0].tolist() == expected
+        assert fill(text, [4, 8], READER).lower() == "the cat runs on"
+
+
+def test_unknown_words_of_a_text_remain() -> None:
+    row, places = read_masked("The Quux [mask] it", READER)
+    assert row.tolist() == [2, 0, 0, 0]
+    assert places.tolist() == [2]
+    assert fill("The Quux [mask] it", [6], READER) == "The Quux runs it"
 
 
 def test_the_best_fillings_are_those_of_all_combinations() -> None:
@@ -142,7 +153,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_trained_model_fills_in_what_the_rest_of_the_text_decides(trained: Run) -> None:
     answers = trained.predict(["The cat [mask] on the mat", "", "the ___ runs on the mat"])
-    assert [one.text for one in answers] == ["the cat sleeps on the mat", "", "the dog runs on the mat"]
+    assert [one.text for one in answers] == ["The cat sleeps on the mat", "", "the dog runs on the mat"]
     assert all(one.probability is not None and one.probability > 0.8 for one in (answers[0], answers[2]))
 
 

@@ -11,6 +11,7 @@ from limelight.config import Config
 from limelight.data.text.text_vocabulary import END, UNKNOWN, TextReader
 
 MASK = "[mask]"
+SPACED = ("text-subwords", "text-words")  # vocabularies in which a token contains the space before it
 GAP = re.compile(r"\[mask\]|_{3,}", re.IGNORECASE)
 
 
@@ -20,18 +21,34 @@ class MaskedOptions(Config):
     n_best: int = Field(1, ge=1, le=1_000, description="number of answers per input")
 
 
-def read_masked(text: str, reader: TextReader) -> Tensor:
-    """-> (T), the ids of a text in which [mask] or ___ stands for a missing token
+def read_masked(text: str, reader: TextReader) -> tuple[Tensor, Tensor]:
+    """-> (T), (N): the ids of a text in which [mask] or ___ stands for a missing token, and their places"""
+    row, places = list[int](), list[int]()
+    for number, known in enumerate(pieces := _pieces(text, reader)):
+        blank = not known.strip() if reader.unit == "words" else not known
+        row += [] if blank else reader.encode(known).tolist()
+        if number < len(pieces) - 1:
+            places.append(len(row))
+            row.append(UNKNOWN)
+    return torch.tensor(row, dtype=torch.long), torch.tensor(places, dtype=torch.long)
 
-    A subword contains the space before it, and so does a missing one.
-    """
-    row = list[int]()
-    for number, piece in enumerate(pieces := GAP.split(text)):
-        last = number == len(pieces) - 1
-        known = piece if last or reader.kind != "text-subwords" else piece.removesuffix(" ")
-        row += reader.encode(known).tolist() if known.strip() or (known and reader.unit != "words") else []
-        row += [] if last else [UNKNOWN]
-    return torch.tensor(row, dtype=torch.long)
+
+def fill(text: str, tokens: Sequence[int], reader: TextReader) -> str:
+    """The text with these tokens where tokens are missing."""
+    first, *others = _pieces(text, reader)
+    content = first.encode(errors="replace")
+    for token, known in zip(tokens, others, strict=True):
+        found = reader.contents[token] if content else reader.contents[token].lstrip(b" ")
+        space = b" " if reader.unit == "words" and known[:1].isalnum() else b""
+        content += found + space + known.encode(errors="replace")
+    return content.decode(errors="replace")
+
+
+def _pieces(text: str, reader: TextReader) -> list[str]:
+    """The parts of a text between missing tokens. A subword or word contains the space before it."""
+    *pieces, last = GAP.split(text)
+    spaced = reader.kind in SPACED
+    return [*(piece.removesuffix(" ") if spaced else piece for piece in pieces), last]
 
 
 def write_masked(row: Tensor, hidden: Tensor, reader: TextReader) -> str:
@@ -40,7 +57,7 @@ def write_masked(row: Tensor, hidden: Tensor, reader: TextReader) -> str:
     for place in [*hidden.nonzero().flatten().tolist(), len(row)]:
         texts.append(reader.decode(row[begin:place]))
         begin = place + 1
-    spaced = reader.kind in ("text-subwords", "text-words")
+    spaced = reader.kind in SPACED
     joined = texts[0]
     for text in texts[1:]:
         before = " " if spaced and joined and not joined[-1].isspace() else ""
@@ -68,8 +85,3 @@ def token_probabilities(logits: Tensor) -> Tensor:
     hidden = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
     hidden[: END + 1] = True
     return logits.float().masked_fill(hidden, -torch.inf).softmax(-1)
-
-
-def fill(row: Tensor, places: Tensor, tokens: Sequence[int]) -> Tensor:
-    """(T), (N) -> (T), with these tokens at these places"""
-    return row.index_put((places,), torch.tensor(tokens, dtype=row.dtype))

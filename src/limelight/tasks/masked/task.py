@@ -15,7 +15,8 @@ from limelight.config import Config, read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.ragged import Ragged
 from limelight.data.text.running_text import RunningText, TextData
-from limelight.data.text.text_vocabulary import UNKNOWN, TextReader, TextVocabulary
+from limelight.data.text.text_vocabulary import TextReader, TextVocabulary
+from limelight.data.text.vocabulary import UNKNOWN_CHARACTER
 from limelight.errors import WrongInput
 from limelight.models.masked_encoder import MaskedEncoderConfig
 from limelight.models.sizes import Sizes
@@ -54,7 +55,6 @@ ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB f
 PREDICT_BATCH = 64
 EXAMPLES = 64
 EXAMPLE_LENGTH = 40  # tokens of an example for a page
-WORDS = 3  # of a sample, at least
 FIGURE_LENGTH = 16  # tokens of the example in a figure, so that labels can be read
 METRIC_DESCRIPTIONS = DESCRIPTIONS | {
     "loss": "mean of -ln p(hidden token), in nats",
@@ -155,41 +155,44 @@ class Masked(Task[TextData]):
     ) -> list[Answer]:
         """Each text with its missing tokens filled in; the answer to an empty line is empty."""
         options = options or MaskedOptions()
-        rows = {i: self._read(one, first + i) for i, one in enumerate(inputs) if not _is_empty(one)}
-        for number, row in enumerate(rows.values(), first):
-            if not bool((row == UNKNOWN).any()):
-                raise WrongInput(
-                    f"input {number}: nothing is missing in the text; write {MASK} where a token is"
-                )
-        answers = dict(zip(rows, self._answers(model.eval(), list(rows.values()), options), strict=True))
+        given = {i: self._read(one, first + i) for i, one in enumerate(inputs) if not _is_empty(one)}
+        for i, (_, places) in given.items():
+            if not len(places):
+                missing = f"nothing is missing in the text; write {MASK} where a token is"
+                raise WrongInput(f"input {first + i}: {missing}")
+        logits = self._logits(model.eval(), [row for row, _ in given.values()])
+        answers = {
+            i: self._answer(str(inputs[i]), logits_TV[places], options)
+            for (i, (_, places)), logits_TV in zip(given.items(), logits, strict=True)
+        }
         return [answers.get(i, Answer("")) for i in range(len(inputs))]
 
-    def _answers(self, model: nn.Module, encoded: list[Tensor], options: MaskedOptions) -> list[Answer]:
+    def _logits(self, model: nn.Module, encoded: list[Tensor]) -> list[Tensor]:
+        """(T) per input -> (T, V) per input"""
         if not encoded:
             return []
         rows, device = Ragged.from_rows(encoded), next(model.parameters()).device
-        found: dict[int, Answer] = {}
+        found: dict[int, Tensor] = {}
         for index in even_batches(rows.lengths, PREDICT_BATCH):
             inputs, lengths = rows.pad(index)
             batch = Batch(inputs, inputs, index, lengths).to(device)
-            for row, logits_TV in zip(index.tolist(), model(*self.arguments(batch)).cpu(), strict=True):
-                found[row] = self._answer(rows[row], logits_TV, options)
+            found |= dict(zip(index.tolist(), model(*self.arguments(batch)).cpu(), strict=True))
         return [found[i] for i in range(len(rows))]
 
-    def _answer(self, row: Tensor, logits_TV: Tensor, options: MaskedOptions) -> Answer:
+    def _answer(self, text: str, logits_NV: Tensor, options: MaskedOptions) -> Answer:
         """The `n_best` texts with all missing tokens filled in."""
-        places = (row == UNKNOWN).nonzero().squeeze(1)
-        chosen = best_fillings(token_probabilities(logits_TV[places]), options.n_best)
-        best, *others = (Answer(self.reader.decode(fill(row, places, one)), p) for p, one in chosen)
+        chosen = best_fillings(token_probabilities(logits_NV), options.n_best)
+        best, *others = (Answer(fill(text, tokens, self.reader), p) for p, tokens in chosen)
         return replace(best, others=tuple(others))
 
-    def _read(self, given: Input, number: int) -> Tensor:
+    def _read(self, given: Input, number: int) -> tuple[Tensor, Tensor]:
+        """-> (T), (N): the ids of a text, and the places of missing tokens"""
         if not isinstance(given, str):
             raise WrongInput(f"input {number}: this model reads text")
-        row = read_masked(given, self.reader)
+        row, places = read_masked(given, self.reader)
         if len(row) > self.context:
             raise WrongInput(f"input {number}: {len(row):,} tokens; this model reads {self.context:,}")
-        return row
+        return row, places
 
     def unlike_training(self, inputs: Sequence[Input]) -> list[str]:
         """Warnings about tokens that do not occur in training."""
@@ -208,13 +211,16 @@ class Masked(Task[TextData]):
         )
 
     def sample(self, dataset: TextData, split: str) -> str:
-        """A line with a missing token, and a few words if possible."""
-        for example in self.examples(dataset, split):
-            lines = [line for line in str(example.given).split("\n") if MASK in line]
-            for line in lines:
-                if len(line.split()) > WORDS and line.replace(MASK, "").replace(" ", "").isalpha():
-                    return line.strip()
-        return str(self._example(dataset, split, 0, FIGURE_LENGTH).given)
+        """Of the lines of the examples with one missing token, that with most words."""
+        lines = [
+            line.strip()
+            for example in self.examples(dataset, split)
+            for line in str(example.given).split("\n")
+            if line.count(MASK) == 1 and UNKNOWN_CHARACTER not in line
+        ]
+        if not lines:
+            return str(self._example(dataset, split, 0, FIGURE_LENGTH).given)
+        return max(lines, key=lambda line: sum(word.isalpha() for word in line.split()))
 
     def examples(self, dataset: TextData, split: str) -> Iterator[Example]:
         """The beginnings of examples at even distances."""
@@ -232,7 +238,7 @@ class Masked(Task[TextData]):
         row_1T = batch.inputs[:, :length]
         hidden_1T = self.masking.choose(row_1T, None, _fixed_random(batch)[:, :length, 0])
         given = write_masked(row_1T[0], hidden_1T[0], self.reader)
-        return Example(given, (self.reader.decode(row_1T[0]),))
+        return Example(given, (fill(given, row_1T[hidden_1T].tolist(), self.reader),))
 
     def record(self, model: nn.Module, inputs: Sequence[Input]) -> list[Record | WrongInput]:
         """The text with all missing tokens filled in, and all attention maps of each input; or its error.
@@ -244,19 +250,22 @@ class Masked(Task[TextData]):
 
     @torch.no_grad()
     def _record(self, model: nn.Module, given: Input, number: int) -> Record:
-        row = self._read(given, number)
+        row, places = self._read(given, number)
         if not len(row):
             raise WrongInput(f"input {number}: the text is empty")
         check_record_size(len(row), f"{len(row):,} tokens")
         found = capture(model, row.unsqueeze(0).to(next(model.parameters()).device))
         logits_TV = found.output[0].cpu()
-        answer = self._answer(row, logits_TV, MaskedOptions())
+        answer = self._answer(str(given), logits_TV[places], MaskedOptions())
+        names = self.reader.item_names(row)
+        for place in places.tolist():
+            names[place] = MASK
         maps, weights = attention_maps(found.attentions, place_in_encoder)
         return Record(
             given=as_text(str(given)),
             answer=answer.text,
             probability=answer.probability,
-            sides={"source": tuple(MASK if i == UNKNOWN else self.reader.name(i) for i in row.tolist())},
+            sides={"source": tuple(names)},
             maps=maps,
             weights=weights,
             steps=tuple(most_likely(one, self.reader.name) for one in token_probabilities(logits_TV)),
