@@ -28,7 +28,16 @@ def keys_of(values: dict[str, Any], above: str = "") -> list[str]:
 def mutated(name: str, rng: random.Random) -> tuple[str, dict[str, Any]]:
     """The key of an error, and an experiment with this error."""
     values = experiment(name).model_dump(exclude_none=True)
-    free = ("about", "plugin", "plugin_digest", "start", "start_digest", "task.data.path")
+    free = (
+        "about",
+        "plugin",
+        "plugin_digest",
+        "start",
+        "start_digest",
+        "task.data.path",
+        "task.data.pattern",
+        "task.data.separator",
+    )
     key = rng.choice([key for key in keys_of(values) if key not in free])
     *path, last = key.split(".")
     place = values

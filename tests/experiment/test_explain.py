@@ -45,9 +45,12 @@ def check_parameters(model: nn.Module, layers: list[Layer]) -> None:
 def test_each_parameter_of_a_recipe_counts_once_and_each_layer_is_called(recipe: str) -> None:
     wanted = experiment(recipe)
     model = wanted.model.build(SHARED)
-    inputs = {"translate": pairs(), "images": (torch.randn(B, 3, 12, 20),)}.get(
-        wanted.task.kind, pairs()[::2]
-    )
+    of_task: dict[str, tuple[Tensor, ...]] = {
+        "translate": pairs(),
+        "images": (torch.randn(B, 3, 12, 20),),
+        "language": pairs()[:1],
+    }
+    inputs = of_task.get(wanted.task.kind, pairs()[::2])
     layers = explain(model, *inputs)
     check_parameters(model, layers)
     assert all(layer.calls for layer in layers)

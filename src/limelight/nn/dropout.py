@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from limelight.nn.kernels.recompute import recomputed
 from limelight.nn.validation import check_dropout
@@ -31,12 +31,12 @@ def draw(x: Tensor, share: float) -> Callable[[Tensor], Tensor]:
         return lambda x: x
     if x.device.type != "cpu":
         return lambda x: F.dropout(x, share)
-    levels = _random_levels(x)
+    bits = _random_bits(x)
 
     def drop(x: Tensor) -> Tensor:
-        keep = _factors(levels, share, x.dtype)
-        # Only the levels are kept: half of the memory.
-        with recomputed(keep, partial(_factors, levels, share, x.dtype)):
+        keep = _factors(bits, x.shape, x.dtype, share)
+        # Only the bits are kept: half of the memory.
+        with recomputed(keep, partial(_factors, bits, x.shape, x.dtype, share)):
             return x * keep
 
     return drop
@@ -47,19 +47,19 @@ def keep_mask(x: Tensor, share: float) -> Tensor:
 
     The factors that dropout multiplies x with: zeros, and the scale of the elements that are kept.
     """
-    return _factors(_random_levels(x), share, x.dtype)
+    return _factors(_random_bits(x), x.shape, x.dtype, share)
 
 
-def _random_levels(x: Tensor) -> Tensor:
-    """(...) -> (...), 16 random bits per element"""
-    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    return bits.view(torch.int16)[: x.numel()].view(x.shape)
+def _random_bits(x: Tensor) -> Tensor:
+    """16 random bits per element of x"""
+    return torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
 
 
-def _factors(levels: Tensor, share: float, dtype: torch.dtype) -> Tensor:
+def _factors(bits: Tensor, shape: Size, dtype: torch.dtype, share: float) -> Tensor:
+    levels = bits.view(torch.int16)[: shape.numel()].view(shape)
     kept_levels = max(1, round((1 - share) * LEVELS))
+    keep = torch.empty(shape, dtype=dtype)
     # The comparison writes floating-point numbers: converting booleans afterwards takes three times as long.
-    keep = torch.empty_like(levels, dtype=dtype)
     return torch.ge(levels, LEVELS // 2 - kept_levels, out=keep).mul_(LEVELS / kept_levels)
 
 

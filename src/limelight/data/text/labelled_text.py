@@ -269,6 +269,8 @@ class LabelledTable(DataConfig, ABC):
 
 
 def _unit(reader: TextReader) -> str:
+    if isinstance(reader, TextPair):
+        return _unit(reader.vocabulary)
     if isinstance(reader, TextVocabulary):
         return reader.unit
     return "words" if reader.kind == "ngrams" else reader.kind
