@@ -19,6 +19,7 @@ from limelight.tasks.language.task import Language
 
 TEXT = "".join(f"The number {i} is {'even' if i % 2 == 0 else 'odd'}.\n" for i in range(600))
 SETTINGS: dict[str, Any] = {
+    "task.data.vocabulary": "characters",
     "task.data.context": 48,
     "model.width": 48,
     "model.depth": 2,
