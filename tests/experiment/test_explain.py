@@ -203,3 +203,12 @@ def test_explain_uses_the_longest_sequences_and_no_random_numbers() -> None:
     lengths = experiment("majority", SETTINGS).task.load(1)[1].lengths("train")
     assert explained.inputs == (17, int(lengths.max()))
     assert explained.layers[1].inputs == ((int(lengths.sort(descending=True)[0][:17].sum()), 32),)
+
+
+def test_grouped_heads_have_fewer_keys_and_values() -> None:
+    config = LabellerConfig(**{**SHAPE, "width": 4 * K, "heads": 4}, key_value_heads=2)
+    layers = {layer.name: layer for layer in explain(config.build(SIZES), ids())}
+    attention = layers["encoder.encoder.blocks.0.self_attention"]
+    assert attention.parameters["W_k"] == (2 * K, 4 * K)
+    assert attention.per_head["W_q"] == attention.per_head["W_k"] == attention.per_head["W_v"] == (K, 4 * K)
+    assert attention.per_head["W_o"] == (4 * K, K)

@@ -203,7 +203,11 @@ def _layer(name: str, part: nn.Module, calls: list[Call], batch: int, first: dic
             shared[label] = known
     inputs, output, _ = calls[0] if calls else ((), (), 0)
     cost = round(sum(cost for _, _, cost in calls) / batch)
-    per_head = {key: _piece(key, parameters[key], heads) for key in parameters if heads and key != "b_o"}
+    per_head = {
+        key: _piece(key, parameters[key], part.key_value_heads if key[-1] in "kv" else part.heads)
+        for key in parameters
+        if isinstance(part, MultiHeadAttention) and key[:2] in ("W_", "b_") and key != "b_o"
+    }
     return Layer(name, type(part).__name__, inputs, output, parameters, per_head, shared, len(calls), cost)
 
 

@@ -192,8 +192,11 @@ class Language(Task[TextData]):
         return self._example(dataset, split, 0, FIGURE_LENGTH)
 
     def _example(self, dataset: TextData, split: str, window: int, length: int) -> Example:
-        row = dataset.batch(split, torch.tensor([window])).inputs[0, :length]
-        return Example(self.reader.decode(row).split("\ufffd")[0], ())
+        """The first tokens of a window, from the beginning of a line on where possible."""
+        text = dataset.text(split, window).strip("\ufffd")
+        rest = text[text.find("\n") + 1 :].lstrip()
+        row = self.reader.encode(rest or text or " ")[:length]
+        return Example(self.reader.decode(row).rstrip("\ufffd"), ())
 
     def record(self, model: nn.Module, inputs: Sequence[Input | Prompt]) -> list[Record | WrongInput]:
         """The most likely continuation and all attention maps of each input; or its error."""
