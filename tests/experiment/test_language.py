@@ -135,11 +135,11 @@ def test_another_text_is_evaluated(run: Run, tmp_path: Path) -> None:
     assert "bits_per_character" in done.stdout
 
 
-def test_examples_begin_with_a_line(run: Run) -> None:
+def test_examples_begin_with_a_line_if_enough_tokens_are_left(run: Run) -> None:
     found = [str(example.given) for example in run.task.examples(run.dataset, "validation")]
     assert len(found) > 3
-    assert all(one.startswith("The number") for one in found)
-    assert len(str(run.task.figure_example(run.model, run.dataset, "validation").given)) == 20
+    assert all(20 < len(one) <= 40 for one in found)
+    assert str(run.task.figure_example(run.model, run.dataset, "validation").given).startswith("The number")
 
 
 def test_records_have_causal_maps_and_the_next_token_after_each_token(run: Run) -> None:

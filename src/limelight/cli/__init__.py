@@ -4,7 +4,8 @@ from cyclopts import App
 
 from limelight import __version__
 from limelight.cli.checks import check, mark
-from limelight.cli.runs import evaluate, explain, generate, predict, recipes, see, serve, train
+from limelight.cli.predictions import evaluate, generate, predict
+from limelight.cli.runs import explain, recipes, see, serve, train
 from limelight.cli.settings import init, settings
 
 app = App(

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.data.text.delimited import MOST_NAMED, DelimitedFile, short
-from limelight.data.text.labelled_text import LABEL_NAMES, LabelledTable, TextReader, only
+from limelight.data.text.labelled_table import LABEL_NAMES, LabelledTable, TextReader, only
 from limelight.data.text.text_column import Column, find_pair, plain_name
 from limelight.data.text.text_pair import TextPair, split_pair
 from limelight.data.text.vocabulary import build_vocabulary

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from limelight.config import Config, read_json
+from limelight.config import read_json
 from limelight.data.batching import Batch
-from limelight.data.text.running_text import RunningText, TextData
-from limelight.data.text.text_vocabulary import END, TextReader, TextVocabulary
+from limelight.data.text.running_text import TextData
+from limelight.data.text.text_vocabulary import END
 from limelight.errors import WrongInput
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
-from limelight.models.sizes import Sizes
-from limelight.nn import cross_entropy
 from limelight.tasks.language.generation import (
     LanguageOptions,
     log_probabilities,
@@ -25,6 +22,12 @@ from limelight.tasks.language.generation import (
 )
 from limelight.tasks.language.next_token import add_tokens, candidates, continuation, whole_characters
 from limelight.tasks.metrics import DESCRIPTIONS
+from limelight.tasks.running_text import (
+    RunningTextConfig,
+    RunningTextState,
+    RunningTextTask,
+    token_losses,
+)
 from limelight.tasks.task import (
     LONGEST_RECORD,
     Answer,
@@ -32,19 +35,15 @@ from limelight.tasks.task import (
     Goal,
     Input,
     Scores,
-    Task,
-    TaskConfig,
     as_text,
     check_record_size,
     record_each,
     unlike_tokens,
-    unsuitable_reader,
 )
 from limelight.view.capture import Attention, capture
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record, attention_maps
 
-ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB for 4,000 subwords
 EXAMPLES = 8
 EXAMPLE_LENGTH = 40  # tokens of an example for a page
 FIGURE_LENGTH = 20  # tokens of the example in a figure, so that labels can be read
@@ -56,27 +55,20 @@ METRIC_DESCRIPTIONS = DESCRIPTIONS | {
 }
 
 
-class LanguageState(Config):
+class LanguageState(RunningTextState):
     """The properties of the data that generation needs."""
 
-    reader: TextReader = Field(description="the vocabulary")
-    context: int = Field(ge=1, description="tokens per training example")
     start: int = Field(ge=0, description="the token before a text that has no beginning")
 
 
-class Language(Task[TextData]):
+class Language(RunningTextTask):
     """Cross-entropy of each next token, given those before it."""
 
     command: ClassVar[str] = "generate"
     reads_prompts: ClassVar[bool] = True
     options = LanguageOptions
     metric_descriptions = METRIC_DESCRIPTIONS
-    reader: TextReader
-
-    def __init__(self, state: LanguageState) -> None:
-        self._state = state
-        self.reader: TextReader = state.reader
-        self.context = state.context
+    _state: LanguageState
 
     @classmethod
     def of(cls, data: TextData) -> "Language":
@@ -89,25 +81,9 @@ class Language(Task[TextData]):
         """The metric that selects the best checkpoint."""
         return Goal("loss", 0.0)
 
-    @property
-    def sizes(self) -> Sizes:
-        """Data-dependent model dimensions."""
-        size = self.reader.size
-        return Sizes(outputs=size, vocabulary=size, longest=self.context, shared=True)
-
-    @property
-    def state(self) -> str:
-        """JSON: what generation needs besides the weights."""
-        return self._state.model_dump_json()
-
     def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
         """The arguments with which the model is called."""
         return (batch.inputs,)
-
-    def blank(self, count: int) -> Batch:
-        """A batch of `count` windows without content."""
-        empty = torch.zeros(count, self.context, dtype=torch.long)
-        return Batch(empty, empty, torch.arange(count))
 
     def predictions(self, batch: Batch) -> int:
         """One per token, except those that belong to another window."""
@@ -118,10 +94,7 @@ class Language(Task[TextData]):
         x_ND, target_N = model(batch.inputs, logits=False).flatten(0, 1), batch.targets.flatten()
         if bool((target_N < 0).any()):
             x_ND, target_N = x_ND[target_N >= 0], target_N[target_N >= 0]
-        output = cast(nn.Linear, model.output)
-        rows = len(x_ND) if torch.is_grad_enabled() else ROWS
-        parts = zip(x_ND.split(rows), target_N.split(rows), strict=True)
-        loss = torch.stack([cross_entropy(x, output, target, smoothing)[0] for x, target in parts]).sum()
+        loss, _ = token_losses(x_ND, cast(nn.Linear, model.output), target_N, smoothing)
         return Scores(loss, {"loss": loss.detach()})
 
     def derived(self, means: Mapping[str, float], dataset: TextData, split: str) -> dict[str, float]:
@@ -192,10 +165,10 @@ class Language(Task[TextData]):
         return self._example(dataset, split, 0, FIGURE_LENGTH)
 
     def _example(self, dataset: TextData, split: str, window: int, length: int) -> Example:
-        """The first tokens of a window, from the beginning of a line on where possible."""
+        """The first tokens of a window, from the beginning of a line on if enough of them are left."""
         text = dataset.text(split, window).strip("\ufffd")
-        rest = text[text.find("\n") + 1 :].lstrip()
-        row = self.reader.encode(rest or text or " ")[:length]
+        rows = [self.reader.encode(one or " ") for one in (text[text.find("\n") + 1 :].lstrip(), text)]
+        row = next((row for row in rows if len(row) >= length), rows[-1])[:length]
         return Example(self.reader.decode(row).rstrip("\ufffd"), ())
 
     def record(self, model: nn.Module, inputs: Sequence[Input | Prompt]) -> list[Record | WrongInput]:
@@ -249,13 +222,12 @@ def _place(attention: Attention) -> tuple[str, str, str]:
     return "decoder", "source", "source"
 
 
-class LanguageConfig(TaskConfig):
+class LanguageConfig(RunningTextConfig):
     """The next token of running text."""
 
     models = (DecoderOnlyConfig,)
 
     kind: Literal["language"] = Field("language", description="the kind of task")
-    data: RunningText = Field(RunningText(), description="the text")
 
     @model_validator(mode="after")
     def _only_windows(self) -> Self:
@@ -263,22 +235,9 @@ class LanguageConfig(TaskConfig):
             raise ValueError(f"data.examples is {self.data.examples!r}; allowed for this task: windows")
         return self
 
-    def load(self, seed: int) -> tuple[Language, TextData]:
-        """Load the text, and make the task from it."""
-        data = self.data.load(seed)
-        return Language.of(data), data
-
-    def load_from(self, seed: int, start: Task[Any]) -> tuple[Language, TextData]:
-        """The text, read with the vocabulary of the task to start from."""
-        if not isinstance(start.reader, TextVocabulary):
-            raise unsuitable_reader(start, "a vocabulary of running text")
-        data = self.data.load(seed, start.reader)
-        return Language.of(data), data
-
-    def load_other(self, task: Language, path: Path) -> TextData:
-        """Another text than that of training."""
-        data = self.data.model_copy(update={"context": task.context})
-        return data.load_other(path, task.reader)
+    def task_of(self, data: TextData) -> Language:
+        """The task that a data set defines."""
+        return Language.of(data)
 
     def restore(self, state: str) -> Language:
         """Make the task from its state, for generation."""

@@ -4,23 +4,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from limelight.config import Config, read_json
+from limelight.config import read_json
 from limelight.data.batching import Batch, even_batches
 from limelight.data.ragged import Ragged
-from limelight.data.text.running_text import RunningText, TextData
-from limelight.data.text.text_vocabulary import TextReader, TextVocabulary
+from limelight.data.text.running_text import TextData
 from limelight.data.text.vocabulary import UNKNOWN_CHARACTER
 from limelight.errors import WrongInput
 from limelight.models.masked_encoder import MaskedEncoderConfig
-from limelight.models.sizes import Sizes
-from limelight.nn import cross_entropy
 from limelight.randomness import generator
 from limelight.tasks.masked.filling import (
     GAP,
@@ -34,24 +30,26 @@ from limelight.tasks.masked.filling import (
 )
 from limelight.tasks.masked.masking import Masking, continuations
 from limelight.tasks.metrics import DESCRIPTIONS
+from limelight.tasks.running_text import (
+    RunningTextConfig,
+    RunningTextState,
+    RunningTextTask,
+    token_losses,
+)
 from limelight.tasks.task import (
     Answer,
     Example,
     Goal,
     Input,
     Scores,
-    Task,
-    TaskConfig,
     as_text,
     check_record_size,
     record_each,
     unlike_tokens,
-    unsuitable_reader,
 )
 from limelight.view.capture import capture
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
 
-ROWS = 8_192  # tokens whose logits are computed at once in evaluation: 130 MB for 4,000 subwords
 PREDICT_BATCH = 64
 EXAMPLES = 64
 EXAMPLE_LENGTH = 40  # tokens of an example for a page
@@ -63,41 +61,25 @@ METRIC_DESCRIPTIONS = DESCRIPTIONS | {
 }
 
 
-class MaskedState(Config):
+class MaskedState(RunningTextState):
     """The properties of the data and of the task that prediction needs."""
 
-    reader: TextReader = Field(description="the vocabulary")
-    context: int = Field(ge=1, description="tokens per training example, at most")
     share: float = Field(description="share of the tokens that are predicted")
     whole_words: bool = Field(description="whether whole words are hidden")
 
 
-class Masked(Task[TextData]):
+class Masked(RunningTextTask):
     """Cross-entropy of hidden tokens, given those on both sides."""
 
     options = MaskedOptions
     metric_descriptions: ClassVar[Mapping[str, str]] = METRIC_DESCRIPTIONS
 
-    def __init__(self, state: MaskedState) -> None:
-        self._state = state
-        self.reader: TextReader = state.reader
-        self.context = state.context
+    _state: MaskedState
 
     @property
     def goal(self) -> Goal:
         """The metric that selects the best checkpoint."""
         return Goal("accuracy", 1.0)
-
-    @property
-    def sizes(self) -> Sizes:
-        """Data-dependent model dimensions."""
-        size = self.reader.size
-        return Sizes(outputs=size, vocabulary=size, longest=self.context, shared=True)
-
-    @property
-    def state(self) -> str:
-        """JSON: what prediction needs besides the weights."""
-        return self._state.model_dump_json()
 
     @cached_property
     def masking(self) -> Masking:
@@ -108,11 +90,6 @@ class Masked(Task[TextData]):
     def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
         """The arguments with which the model is called."""
         return batch.inputs, batch.lengths
-
-    def blank(self, count: int) -> Batch:
-        """A batch of `count` examples without content."""
-        empty = torch.zeros(count, self.context, dtype=torch.long)
-        return Batch(empty, empty, torch.arange(count))
 
     def predictions(self, batch: Batch) -> int:
         """One per hidden token."""
@@ -133,11 +110,7 @@ class Masked(Task[TextData]):
         inputs_BT = self.masking.replace(tokens_BT, chosen_BT, random_BT3[..., 1:])
         chosen_N = chosen_BT.flatten().nonzero().squeeze(1)
         x_ND, target_N = model(inputs_BT, batch.lengths, chosen_N), tokens_BT.flatten()[chosen_N]
-        output = cast(nn.Linear, model.output)
-        rows = max(1, len(x_ND)) if torch.is_grad_enabled() else ROWS
-        parts = zip(x_ND.split(rows), target_N.split(rows), strict=True)
-        both = [cross_entropy(x, output, target, smoothing) for x, target in parts]
-        loss, right = (torch.stack(sums).sum() for sums in zip(*both, strict=True))
+        loss, right = token_losses(x_ND, cast(nn.Linear, model.output), target_N, smoothing)
         return Scores(loss, {"loss": loss.detach(), "accuracy": right})
 
     def derived(self, means: Mapping[str, float], dataset: TextData, split: str) -> dict[str, float]:
@@ -284,39 +257,25 @@ def _fixed_random(batch: Batch) -> Tensor:
     return torch.stack(rows) if rows else torch.zeros(0, length, 3)
 
 
-class MaskedConfig(TaskConfig):
+class MaskedConfig(RunningTextConfig):
     """Hidden tokens of running text."""
 
     models = (MaskedEncoderConfig,)
 
     kind: Literal["masked"] = Field("masked", description="the kind of task")
-    data: RunningText = Field(RunningText(), description="the text")
     share: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are predicted")
     whole_words: bool = Field(
         False, description="whether all tokens of a word are hidden together, rather than single tokens"
     )
 
-    def load(self, seed: int) -> tuple[Masked, TextData]:
-        """Load the text, and make the task from it."""
-        data = self.data.load(seed)
-        return self._task(data.reader, data.context), data
-
-    def load_from(self, seed: int, start: Task[Any]) -> tuple[Masked, TextData]:
-        """The text is read with the vocabulary of the task to start from."""
-        if not isinstance(start.reader, TextVocabulary):
-            raise unsuitable_reader(start, "a vocabulary of running text")
-        data = self.data.load(seed, start.reader)
-        return self._task(data.reader, data.context), data
-
-    def load_other(self, task: Masked, path: Path) -> TextData:
-        """Another text than that of training."""
-        data = self.data.model_copy(update={"context": task.context})
-        return data.load_other(path, task.reader)
+    def task_of(self, data: TextData) -> Masked:
+        """The task that a data set defines."""
+        return Masked(
+            MaskedState(
+                reader=data.reader, context=data.context, share=self.share, whole_words=self.whole_words
+            )
+        )
 
     def restore(self, state: str) -> Masked:
         """Make the task from its state, for prediction."""
         return Masked(read_json(MaskedState, state, "data.json"))
-
-    def _task(self, reader: TextReader, context: int) -> Masked:
-        state = MaskedState(reader=reader, context=context, share=self.share, whole_words=self.whole_words)
-        return Masked(state)

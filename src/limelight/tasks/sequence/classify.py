@@ -12,7 +12,8 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Dataset, SequenceData
 from limelight.data.synthetic.sequences import Brackets, Count, Majority
 from limelight.data.text.affixes import Affixes
-from limelight.data.text.labelled_text import LabelledText, TextReader
+from limelight.data.text.labelled_table import TextReader
+from limelight.data.text.labelled_text import LabelledText
 from limelight.data.text.symbols import Symbols, Vectors
 from limelight.models.classifier import ClassifierConfig
 from limelight.tasks.metrics import Baseline, Judgement, judge_classes, judge_numbers
