@@ -17,14 +17,6 @@ if options.threads:
     # Before torch is imported, not by torch.set_num_threads: that call also makes MKL split matrix
     # products that are too small for it, and short fused attention takes a third longer.
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
-try:
-    importlib.import_module("torchvision")
-except RuntimeError:
-    # A build for GPUs lacks its operators here. They are never called, but must be registered.
-    import torch
-
-    for name in ("nms", "qnms"):
-        schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        torch.library.define(f"torchvision::{name}", schema)
+importlib.import_module("bench.torchvision_operators")
 for workload in [options.workload] if options.workload else WORKLOADS:
     importlib.import_module(f"bench.{workload}").main(options.seconds)

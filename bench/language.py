@@ -1,7 +1,9 @@
 """Language models: tokens per second of generation, and the time and memory of a training step.
 
-Generation is for one sequence, greedy and sampled, compared with Hugging Face's `generate`. All have the same
-weights, in the layout of GPT-2, and must generate the same tokens: sampling draws the same random numbers.
+Generation is for one sequence, greedy and sampled, compared with Hugging Face's `generate`. All have the
+same weights, in the layout of GPT-2, and must generate the same tokens: sampling draws the same random
+numbers. Each model is first trained on the manual of Python for a short time. With random weights, the
+probabilities of tokens are so close that guesses with weights of eight bits are often wrong.
 
 A training step is forward, loss, backward, clipping and AdamW (for nanoGPT the one of its train.py, for
 Hugging Face a fused one), without `torch.compile`. The losses are compared first. The C library keeps freed
@@ -9,7 +11,6 @@ memory in each process, as in `limelight train`. Peak memory is measured in a ne
 its resident memory grows while the model is built and takes a few steps.
 """
 
-import math
 import statistics
 import subprocess
 import sys
@@ -24,14 +25,15 @@ from transformers import GenerationConfig, GPT2LMHeadModel
 
 from bench.gpts import CHECKOUT, NanoGPT, hugging_face
 from bench.rounds import Contender, machine, ratio, row, take_turns
+from limelight.data.text.running_text import RunningText, TextData
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
 from limelight.models.sizes import Sizes
 from limelight.nn import cross_entropy
+from limelight.tasks.language.generation import LanguageOptions, next_tokens
 from limelight.training.memory import keep_memory
 from limelight.training.optimise import Optimiser
 
 PROMPT, NEW = 16, 112
-TEMPERATURE, TOP = 0.8, 40
 CLIP, RATE, DECAY = 1.0, 1e-4, 0.1
 
 
@@ -54,91 +56,75 @@ def build(config: DecoderOnlyConfig, vocabulary: int, context: int) -> LanguageM
 
 # Generation
 
-Pick = Callable[[Tensor], Tensor]
-GENERATION = [(128, 4, 4, 65), (256, 4, 8, 65), (384, 6, 6, 65), (128, 4, 4, 8000), (384, 6, 6, 8000)]
+# Width, layers, heads, vocabulary and its maximum size
+GENERATION = [
+    (128, 4, 4, "characters", 4000),
+    (256, 4, 8, "characters", 4000),
+    (384, 6, 6, "characters", 4000),
+    (128, 4, 4, "subwords", 8000),
+    (384, 6, 6, "subwords", 8000),
+]
+WAYS: dict[str, dict[str, float | int]] = {"greedy": {}, "sampled": {"temperature": 0.8, "top_k": 40}}
+STEPS, BATCH = 150, 8  # of the training before
 
 
-def greedy(logits_BV: Tensor) -> Tensor:
-    return logits_BV.argmax(-1)
+def ours(model: LanguageModel, prompt_1T: Tensor, options: LanguageOptions) -> Callable[[], list[int]]:
+    prompt, context = prompt_1T[0].tolist(), PROMPT + NEW
+    return lambda: [token for token, _ in next_tokens(model, prompt, context, options)]
 
 
-def sampled(logits_BV: Tensor) -> Tensor:
-    """From the most likely tokens, with the random numbers of Hugging Face's sampling."""
-    logits_BV = logits_BV / TEMPERATURE
-    least_B1 = logits_BV.topk(TOP).values[:, -1:]
-    logits_BV = logits_BV.masked_fill(logits_BV < least_B1, -math.inf)
-    return torch.multinomial(logits_BV.softmax(-1), 1).squeeze(1)
+def theirs(model: GPT2LMHeadModel, prompt_1T: Tensor, options: LanguageOptions) -> Callable[[], list[int]]:
+    choice = {"do_sample": False}
+    if options.temperature:
+        choice = {"do_sample": True, "temperature": options.temperature, "top_k": options.top_k, "top_p": 1.0}
+    config = GenerationConfig(max_new_tokens=NEW, use_cache=True, pad_token_id=0, **choice)
+    real = torch.ones_like(prompt_1T)
 
-
-WAYS: dict[str, Pick] = {"greedy": greedy, "sampled": sampled}
-
-
-def ours(model: LanguageModel, prompt_BT: Tensor, pick: Pick) -> Callable[[], Tensor]:
-    generator = model.generator()
-
-    @torch.inference_mode()
-    def generate() -> Tensor:
-        torch.manual_seed(1)
-        logits_BTV, cache = generator.start(prompt_BT, capacity=PROMPT + NEW)
-        tokens = [pick(logits_BTV[:, -1])]
-        while len(tokens) < NEW:
-            tokens.append(pick(generator.step(tokens[-1], cache)))
-        return torch.stack(tokens, 1)
+    def generate() -> list[int]:
+        torch.manual_seed(options.seed)
+        return model.generate(prompt_1T, attention_mask=real, generation_config=config)[0, PROMPT:].tolist()
 
     return generate
 
 
-def theirs(model: GPT2LMHeadModel, prompt_BT: Tensor, way: str) -> Callable[[], Tensor]:
-    choice = {"do_sample": True, "temperature": TEMPERATURE, "top_k": TOP, "top_p": 1.0}
-    options = GenerationConfig(
-        max_new_tokens=NEW,
-        use_cache=True,
-        pad_token_id=0,
-        **(choice if way == "sampled" else {"do_sample": False}),
-    )
-    real = torch.ones_like(prompt_BT)
-
-    def generate() -> Tensor:
-        torch.manual_seed(1)
-        return model.generate(prompt_BT, attention_mask=real, generation_config=options)[:, PROMPT:]
-
-    return generate
-
-
-@torch.no_grad()
-def varied(config: DecoderOnlyConfig, vocabulary: int) -> LanguageModel:
-    """Untrained weights that generate many different tokens."""
-    model = build(config, vocabulary, PROMPT + NEW).eval()
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 1:
-            parameter.add_(torch.randn_like(parameter), alpha=0.1)
-        elif name.startswith("decoder"):
-            parameter.mul_(4)  # otherwise each token is followed by itself
-    return model
+def trained(config: DecoderOnlyConfig, data: TextData) -> LanguageModel:
+    """A model that has learned the most frequent words of the text."""
+    torch.manual_seed(1)
+    model = build(config, data.reader.size, PROMPT + NEW)
+    optimiser, windows = Optimiser(model, decay=DECAY, muon=True), data.examples("train")
+    for step in range(STEPS):
+        batch = windows.batch(torch.randint(len(windows), (BATCH,)))
+        optimiser.zero_grad()
+        our_loss(model, torch.cat((batch.inputs, batch.targets[:, -1:]), 1)).backward()
+        optimiser.clip(CLIP)
+        optimiser.step(3e-3 * (1 - step / STEPS))
+    return model.eval()
 
 
 def generation(seconds: float) -> None:
     printed = False
-    for width, depth, heads, vocabulary in GENERATION:
+    for width, depth, heads, vocabulary, size in GENERATION:
         config = gpt2(width, depth, heads=heads, activation="gelu-tanh")
-        model = varied(config, vocabulary)
+        data = RunningText(vocabulary=vocabulary, vocabulary_size=size, context=PROMPT + NEW).load(1)
+        model = trained(config, data)
         other = hugging_face(config, model).eval()
-        prompt_BT = torch.randint(vocabulary, (1, PROMPT))
-        for way, pick in WAYS.items():
-            runs = {
-                "ours": ours(model, prompt_BT, pick),
-                "Hugging Face generate": theirs(other, prompt_BT, way),
+        prompt_1T = data.batch("validation", torch.tensor([3])).inputs[:, :PROMPT]
+        for way, choice in WAYS.items():
+            options = LanguageOptions(length=NEW, **choice)
+            runs: dict[str, Contender] = {
+                "ours": ours(model, prompt_1T, options),
+                "Hugging Face generate": theirs(other, prompt_1T, options),
             }
             mine, expected = (run() for run in runs.values())
-            if not torch.equal(mine, expected) or mine.unique().numel() < NEW // 8:
-                raise RuntimeError(f"{way}: {mine.tolist()} is not {expected.tolist()}, or has few tokens")
-            times = take_turns(dict(runs), seconds)
+            if mine != expected:
+                raise RuntimeError(f"{way}: {mine} is not {expected}")
+            times = take_turns(runs, seconds)
             own = times.pop("ours")
             if not printed:
                 titles = ("", "ours, tokens/s", "rounds", *times)
                 print(row(*titles), row(*["---"] * len(titles)), sep="\n")
                 printed = True
-            name = f"width {width}, {depth} layers, vocabulary {vocabulary:,}, {way}"
+            name = f"width {width}, {depth} layers, vocabulary {data.reader.size:,}, {way}"
             speed = f"{NEW / statistics.median(own):,.0f}"
             print(row(name, speed, len(own), *(ratio(time, own) for time in times.values())), flush=True)
 
@@ -243,7 +229,8 @@ def contender(name: str, workload: Workload) -> tuple[Step, Tensor]:
 
 def memory(name: str, number: int) -> float:
     """Megabytes by which the resident memory of a new process grows at most."""
-    code = f"from bench.language import peak; peak({name!r}, {number})"
+    imports = "import bench.torchvision_operators; from bench.language import peak"
+    code = f"{imports}; peak({name!r}, {number})"
     root = Path(__file__).parent.parent
     found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     return float(found.stdout.split()[-1])

@@ -13,6 +13,7 @@ from limelight.errors import WrongInput
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
 from limelight.models.sizes import Sizes
 from limelight.nn import RMSNorm
+from limelight.nn.kernels.linear import SUMS_ROWS
 
 B, T, V = 3, 13, 29
 SHAPE: dict[str, Any] = {"width": 24, "heads": 6, "depth": 2, "hidden": 19}
@@ -25,6 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ALiBi": {"positions": "alibi", "feedforward": "geglu", "key_value_heads": 1},
     "window": {"window": 3, "sinks": 1, "positions": "sinusoidal", "norm": "post"},
 }
+needs_eight_bits = pytest.mark.skipif(not SUMS_ROWS, reason="torch without FBGEMM")
 each_variant = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 
 
@@ -70,6 +72,46 @@ def test_steps_with_a_cache_equal_the_whole_sequence(variant: dict[str, Any]) ->
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
         assert cache.length == T
         must_fail(torch.testing.assert_close, got.roll(1, 1), expected)
+
+
+@each_variant
+@torch.no_grad()
+def test_several_steps_at_once_equal_the_whole_sequence(variant: dict[str, Any]) -> None:
+    model, tokens = build(variant), torch.randint(V, (1, T))
+    expected, generator = model(tokens), model.generator()
+    first, cache = generator.start(tokens[:, :2], capacity=T)
+    parts = [first[0], *(generator.step(tokens[0, begin:end], cache) for begin, end in ((2, 7), (7, 8)))]
+    cache.length = 5  # later positions are forgotten
+    again = generator.step(tokens[0, 5:], cache)
+    torch.testing.assert_close(torch.cat(parts), expected[0, :8], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(again, expected[0, 5:], rtol=1e-5, atol=1e-5)
+    assert cache.length == T
+    cache.length = 4
+    must_fail(torch.testing.assert_close, generator.step(tokens[0, 5:], cache), expected[0, 5:])
+
+
+@needs_eight_bits
+@each_variant
+@torch.no_grad()
+def test_steps_in_eight_bits_are_close_to_exact_ones(
+    variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokens = build(variant), torch.randint(V, (1, T))
+    generator = model.generator()
+    assert generator.draft() is None  # not worth it for so few weights
+    monkeypatch.setattr("limelight.models.decoder_only.WORTH_DRAFTS", 0)
+    draft = generator.draft()
+    assert draft is not None
+    _, cache = generator.start(tokens[:, :5], capacity=T)
+    got = torch.cat([draft.step(tokens[0, t : t + 1], cache) for t in range(5, T)])
+    expected = model(tokens)[0, 5:]
+
+    def check(expected: Tensor) -> None:
+        assert float((got - expected).norm() / expected.norm()) < 0.03
+
+    check(expected)
+    assert not torch.equal(got, expected)
+    must_fail(check, expected.roll(1, 0))
 
 
 @each_variant

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import ClassVar, Literal
 
 import torch
@@ -21,7 +22,10 @@ from limelight.models.blocks import (
 )
 from limelight.models.sizes import Sizes
 from limelight.nn import CausalCache, DecoderOnly, Dropout, FastCache, FastDecoderOnly
-from limelight.nn.kernels.linear import Linear, times
+from limelight.nn.kernels.fast_parts import FastLinear
+from limelight.nn.kernels.linear import SUMS_ROWS, Linear, is_plain
+
+WORTH_DRAFTS = 2**20  # weights, from which on steps with eight bits are clearly faster
 
 
 class DecoderOnlyConfig(SequenceSettings):
@@ -120,7 +124,7 @@ class LanguageGenerator:
         self.model, self.longest = model, model.longest
         self.decoder = FastDecoderOnly(model.decoder)
         self.embedding = model.embedding.weight.detach()
-        self.matrix = model.output.weight.t().contiguous()
+        self.output = FastLinear(model.output)
         table = getattr(model.positions, "table", None)
         self.table: Tensor | None = None if table is None else table.detach()  # (T, D)
 
@@ -128,16 +132,32 @@ class LanguageGenerator:
     def start(self, tokens: Tensor, *, capacity: int) -> tuple[Tensor, FastCache]:
         """(B, T) -> (B, T, V), and a cache for `capacity` positions, which contains the first T"""
         x_BTD, cache = self.decoder.start(self.model._embed(tokens), capacity=capacity)
-        return x_BTD @ self.matrix, cache
+        return x_BTD @ self.output.matrix, cache
 
     def step(self, tokens: Tensor, cache: FastCache) -> Tensor:
-        """(B) -> (B, V)
+        """(N) -> (N, V)
 
-        The logits of the token after `tokens`, which are added to the cache.
+        The logits of the token after each of `tokens`: the next one of each sequence, or the next N of the
+        only sequence. They are added to the cache.
         """
-        x_BD = self.embedding.index_select(0, tokens)
-        if self.table is not None and cache.length < len(self.table):
-            x_BD += self.table[cache.length]
-        elif self.table is not None:
-            x_BD = self.model.positions(x_BD.unsqueeze(1), cache.length).squeeze(1)
-        return times(self.decoder.step(x_BD, cache), self.matrix)
+        x_ND = self.embedding.index_select(0, tokens)
+        if self.table is not None:
+            count = len(tokens) // cache.batch
+            end = cache.length + count
+            if end <= len(self.table):
+                x_ND += self.table[cache.length : end]
+            else:
+                x_ND = self.model.positions(x_ND.view(-1, count, x_ND.shape[1]), cache.length).flatten(0, 1)
+        return self.output(self.decoder.step(x_ND, cache))
+
+    def draft(self) -> "LanguageGenerator | None":
+        """A copy for approximate steps of one sequence, with weights of eight bits, which `step` can use to
+        guess several tokens; None where it would not be faster.
+        """
+        weights = sum(p.numel() for p in self.model.parameters()) - self.model.embedding.weight.numel()
+        weights += self.output.matrix.numel()
+        if weights < WORTH_DRAFTS or not (SUMS_ROWS and is_plain(self.embedding, self.output.matrix)):
+            return None
+        other = copy(self)
+        other.decoder, other.output = self.decoder.in_eight_bits(), self.output.in_eight_bits()
+        return other

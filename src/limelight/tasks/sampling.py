@@ -42,18 +42,28 @@ def greedy(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-def sample(logits: Tensor, sampling: Sampling, random: torch.Generator) -> Tensor:
-    """(B, V) -> (B)
+def draw_noise(logits: Tensor, random: torch.Generator) -> Tensor:
+    """(B, V) -> (B, V)
 
-    Random tokens, by temperature, top-k and top-p.
+    The random numbers of one choice by `sample`.
     """
-    logits = logits / sampling.temperature
-    if sampling.top_k:
-        least = logits.topk(min(sampling.top_k, logits.shape[-1])).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
+    return torch.empty_like(logits).exponential_(generator=random)
+
+
+def sample(logits: Tensor, sampling: Sampling, noise: Tensor) -> Tensor:
+    """(B, V), (B, V) -> (B)
+
+    Random tokens, by temperature, top-k and top-p. The token with the largest quotient of probability and
+    exponential noise has the wanted probability (the exponential race, as in `torch.multinomial`).
+    """
+    order = None
+    if sampling.top_k or sampling.top_p < 1:
+        size = logits.shape[-1]
+        logits, order = logits.topk(min(sampling.top_k or size, size))
+        noise = noise.gather(-1, order)
+    likely = (logits / sampling.temperature).softmax(-1)
     if sampling.top_p < 1:
-        sorted_BV, order_BV = logits.softmax(-1).sort(-1, descending=True)
         # A token is left out if those before it already have the total probability; the first one never is.
-        beyond_BV = sorted_BV.cumsum(-1) - sorted_BV >= sampling.top_p
-        logits = logits.masked_fill(beyond_BV.gather(-1, order_BV.argsort(-1)), -torch.inf)
-    return torch.multinomial(logits.softmax(-1), 1, generator=random).squeeze(-1)
+        likely = likely.masked_fill(likely.cumsum(-1) - likely >= sampling.top_p, 0.0)
+    best = (likely / noise).argmax(-1, keepdim=True)
+    return (best if order is None else order.gather(-1, best)).squeeze(-1)

@@ -6,7 +6,16 @@ from support import must_fail, not_none
 from torch import Tensor, nn
 from torch.autograd import gradgradcheck
 
-from limelight.nn.kernels.linear import LARGE, LARGE_MATRIX, Linear, product, times
+from limelight.nn.kernels.linear import (
+    LARGE,
+    LARGE_MATRIX,
+    SUMS_ROWS,
+    Linear,
+    pack,
+    product,
+    times,
+    times_packed,
+)
 
 N, D, E = 131, 127, 137  # at least as many multiplications as the faster library needs
 
@@ -75,3 +84,19 @@ def test_a_product_with_few_rows_is_a_matrix_product(rows: int) -> None:
     assert_near(times(x, matrix, bias), expected + bias)
     must_fail(assert_near, times(x, matrix), expected + bias)
     assert_near(product(x, matrix.T, bias), expected + bias)
+
+
+@pytest.mark.skipif(not SUMS_ROWS, reason="torch without FBGEMM")
+def test_a_packed_matrix_multiplies_a_row_with_a_small_error() -> None:
+    torch.manual_seed(1)
+    x, matrix, bias = torch.randn(1, D), torch.randn(D, E), torch.randn(E)
+    packed = pack(matrix)
+    assert packed.numel() * packed.element_size() < 0.4 * matrix.numel() * matrix.element_size()
+    found = times_packed(x, packed, bias)
+
+    def check(expected: Tensor) -> None:
+        assert float((found - expected).norm() / expected.norm()) < 0.02
+
+    check(x @ matrix + bias)
+    must_fail(check, x @ matrix)
+    must_fail(check, 1.03 * (x @ matrix) + bias)

@@ -12,8 +12,11 @@ from torch import Tensor
 from limelight.config import read
 from limelight.data.text.text_vocabulary import END, TextBytes
 from limelight.errors import WrongInput
-from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
+from limelight.models.decoder_only import DecoderOnlyConfig, LanguageGenerator, LanguageModel
 from limelight.models.sizes import Sizes
+from limelight.nn import FastCache
+from limelight.nn.kernels.linear import SUMS_ROWS
+from limelight.tasks.language import generation
 from limelight.tasks.language.generation import (
     LanguageOptions,
     log_probabilities,
@@ -63,6 +66,40 @@ def test_greedy_generation_beyond_the_context_takes_the_most_likely_tokens(posit
     found = generated(model)
     check_greedy(model, found)
     must_fail(check_greedy, model, [(token + 1, value) for token, value in found])
+
+
+@pytest.mark.skipif(not SUMS_ROWS, reason="torch without FBGEMM")
+@pytest.mark.parametrize("positions", ["rotary", "learned", "alibi"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0.9}, {"temperature": 1.2, "top_k": 5, "top_p": 0.9}, {"repetition": 1.5}],
+    ids=["greedy", "sampled", "filtered", "penalised"],
+)
+def test_guesses_do_not_change_the_tokens(
+    positions: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(positions=positions)
+    expected = generated(model, **options)
+    monkeypatch.setattr("limelight.models.decoder_only.WORTH_DRAFTS", 0)
+    counts, exact, guess = list[int](), LanguageGenerator.step, generation._guess
+
+    def counted(self: LanguageGenerator, tokens: Tensor, cache: FastCache) -> Tensor:
+        counts.append(len(tokens))
+        return exact(self, tokens, cache)
+
+    def check() -> None:
+        found = generated(model, **options)
+        assert [token for token, _ in found] == [token for token, _ in expected]
+        values = [value for _, value in expected]
+        torch.testing.assert_close([value for _, value in found], values, rtol=1e-5, atol=1e-5)
+
+    monkeypatch.setattr(LanguageGenerator, "step", counted)
+    check()
+    assert max(counts) > 3  # several guesses at once
+    monkeypatch.setattr(generation, "_guess", lambda *a: [1 + (token % 7) for token in guess(*a)])
+    check()  # wrong guesses do not change the tokens, either
+    monkeypatch.setattr(LanguageGenerator, "step", lambda *a: counted(*a).roll(int(len(a[1]) > 1), -1))
+    must_fail(check)
 
 
 def test_sampled_tokens_depend_on_the_seed_and_on_nothing_else() -> None:

@@ -19,7 +19,7 @@ from limelight.errors import WrongInput
 from limelight.models.recurrent import RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import TransformerConfig
-from limelight.tasks.sampling import sample
+from limelight.tasks.sampling import draw_noise, sample
 from limelight.tasks.translate.search import Hypothesis, Search, Sources, decode
 
 V, L = 29, 31
@@ -238,7 +238,7 @@ def test_finished_sentences_are_removed_together_with_their_source(config: Any) 
 def drawn(search: Search, count: int = 4_000) -> Tensor:
     """How often each of five tokens is drawn, of these probabilities."""
     logits = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05]).log().expand(count, 5)
-    tokens = sample(logits, search, torch.Generator().manual_seed(1))
+    tokens = sample(logits, search, draw_noise(logits, torch.Generator().manual_seed(1)))
     return tokens.bincount(minlength=5) / count
 
 

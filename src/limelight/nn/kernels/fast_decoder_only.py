@@ -1,7 +1,8 @@
 """A decoder-only stack for generation: the computation of `DecoderOnly.step`, for a few rows at a time."""
 
 from collections.abc import Iterable
-from typing import cast
+from copy import copy
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,15 +35,24 @@ class FastDecoderOnly:
 
     @torch.no_grad()
     def step(self, x: Tensor, cache: FastCache) -> Tensor:
-        """(B, D) -> (B, D)
+        """(N, D) -> (N, D)
 
-        The next position of each sequence; it is added to the cache.
+        The next position of each sequence, or the next N positions of the only sequence; they are added to
+        the cache.
         """
-        cache.check_space()
+        count = len(x) // cache.batch
+        cache.check_space(count)
         for number, block in enumerate(self.blocks):
             x = block.step(x, cache, number)
-        cache.length += 1
+        cache.length += count
         return x if self.norm is None else self.norm(x)
+
+    @torch.no_grad()
+    def in_eight_bits(self) -> Self:
+        """A copy that computes with weights of eight bits: approximate steps of one sequence."""
+        other = copy(self)
+        other.blocks = [block.in_eight_bits() for block in self.blocks]
+        return other
 
 
 class _Block:
@@ -54,8 +64,15 @@ class _Block:
         self.self_attention = FastSelfAttention(block.self_attention)
         self.feedforward = FastFeedForward(block.feedforward)
 
+    def in_eight_bits(self) -> Self:
+        """A copy for one row that computes with weights of eight bits."""
+        other = copy(self)
+        other.self_attention = self.self_attention.in_eight_bits()
+        other.feedforward = self.feedforward.in_eight_bits()
+        return other
+
     def step(self, x: Tensor, cache: FastCache, number: int) -> Tensor:
-        """(B, D) -> (B, D)"""
+        """(N, D) -> (N, D)"""
         if self.pre:
             x = x + self.self_attention.step(self.norms[0](x), cache, number)
             return x + self.feedforward(self.norms[1](x))

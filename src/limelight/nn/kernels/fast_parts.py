@@ -6,6 +6,7 @@ calls, and matrices are stored transposed, in the order in which they are read.
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Protocol, Self
 
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 from limelight.errors import wrong
 from limelight.nn.cache import KeyValues
 from limelight.nn.feedforward import FeedForward, GatedFeedForward
-from limelight.nn.kernels.linear import times
-from limelight.nn.masks import window_mask
+from limelight.nn.kernels.linear import pack, times, times_packed
+from limelight.nn.masks import causal_mask, window_mask
 from limelight.nn.multihead import MultiHeadAttention
 from limelight.nn.norms import RMSNorm
 from limelight.nn.relative_positions import rotation_table
@@ -31,10 +32,19 @@ class FastLinear:
             weights.append(layer.weight * (scale if number == 0 else 1.0))
             biases.append(bias * (scale if number == 0 else 1.0))
         self.matrix, self.bias = torch.cat(weights).t().contiguous(), torch.cat(biases)
+        self._packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, E)"""
+        if self._packed is not None:
+            return times_packed(x, self._packed, self.bias)
         return times(x, self.matrix, self.bias)
+
+    def in_eight_bits(self) -> Self:
+        """A copy for one row that computes with weights of eight bits."""
+        other = copy(self)
+        other._packed = pack(self.matrix)
+        return other
 
     def permute(self, order: Tensor) -> None:
         """Change the order of the outputs."""
@@ -66,6 +76,12 @@ class FastFeedForward:
         )
         self.expand, self.contract = FastLinear(*layers), FastLinear(network.contract)
         self.activation = network.activation
+
+    def in_eight_bits(self) -> Self:
+        """A copy for one row that computes with weights of eight bits."""
+        other = copy(self)
+        other.expand, other.contract = self.expand.in_eight_bits(), self.contract.in_eight_bits()
+        return other
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, D)"""
@@ -108,21 +124,24 @@ class FastCache:
         """The number of positions that fit."""
         return len(self.buffers[0])
 
-    def check_space(self) -> None:
+    def check_space(self, count: int = 1) -> None:
         """Refuse a step for which there is no buffer."""
-        if self.length == self.capacity:
-            raise wrong("cache", f"of {self.length} positions", f"at least {self.length + 1} for this step")
+        end = self.length + count
+        if end > self.capacity:
+            raise wrong("cache", f"of {self.capacity} positions", f"at least {end} for this step")
 
     def append(self, block: int, keys_values: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-        """(B, 2E) -> (G, K, T), (G, T, K)
+        """(TB, 2E) -> (G, K, S), (G, S, K)
 
-        Adds the keys and values of one position, and returns those of all positions so far.
+        Adds the keys and values of T positions, and returns those of all S positions so far.
         """
         buffer, groups = self.buffers[block], self.batch * heads
-        buffer[self.length].copy_(keys_values.view(self.batch, 2, -1).transpose(0, 1))
-        width, step, length = buffer.shape[3] // heads, buffer.stride(0), self.length + 1
-        k_GKT = buffer.as_strided((groups, width, length), (width, 1, step))
-        return k_GKT, buffer.as_strided((groups, length, width), (width, step, 1), buffer.stride(1))
+        length = self.length + len(keys_values) // self.batch
+        new = keys_values.view(-1, self.batch, 2, buffer.shape[3]).transpose(1, 2)
+        buffer[self.length : length].copy_(new)
+        width, step = buffer.shape[3] // heads, buffer.stride(0)
+        k_GKS = buffer.as_strided((groups, width, length), (width, 1, step))
+        return k_GKS, buffer.as_strided((groups, length, width), (width, step, 1), buffer.stride(1))
 
     def reorder(self, index: Tensor, *, sources: bool = True) -> None:
         """Keeps the rows with the indices `index` (R), in that order.
@@ -186,11 +205,11 @@ class FastSelfAttention:
         return self.output.matrix.new_empty(capacity, 2, batch, self.key_value_heads * self.size)
 
     def rotations(self, capacity: int) -> Tensor | None:
-        """-> (T, k), complex numbers of absolute value 1; None without rotary positions"""
+        """-> (T, 1, k), complex numbers of absolute value 1; None without rotary positions"""
         if not self.rotated:
             return None
         cosine, sine = rotation_table(capacity, self.size, device=self.output.matrix.device)
-        return torch.complex(cosine, sine)
+        return torch.complex(cosine, sine).unsqueeze(1)
 
     def fill(self, buffer: Tensor, past: KeyValues) -> None:
         """Copy keys and values (B, h, T, K) of earlier positions into a buffer."""
@@ -198,38 +217,59 @@ class FastSelfAttention:
         for place, x in enumerate((past.keys[..., self._order], past.values)):
             buffer[:length, place] = x.permute(2, 0, 1, 3).flatten(2)
 
+    def in_eight_bits(self) -> Self:
+        """A copy for one row that computes with weights of eight bits."""
+        other = copy(self)
+        other.query_key_value = self.query_key_value.in_eight_bits()
+        other.output = self.output.in_eight_bits()
+        return other
+
     def step(self, x: Tensor, cache: FastCache, number: int) -> Tensor:
-        """(B, D) -> (B, D)
+        """(N, D) -> (N, D)
 
-        The next position of each row, of the block with this number; it is added to the cache.
+        The next position of each row, or the next N positions of the only row, of the block with this number;
+        they are added to the cache.
         """
-        projected_BE = self.query_key_value(x)
+        count = len(x) // cache.batch
+        projected_NE = self.query_key_value(x)
         if self.norm is not None or cache.rotations is not None:
-            self._place(projected_BE, cache)
-        queries_BD, keys_values = projected_BE.split_with_sizes(self._sizes, 1)
-        k_GKT, v_GTK = cache.append(number, keys_values, self.key_value_heads)
-        q_GRK = queries_BD.reshape(len(k_GKT), -1, self.size)
-        scores_GRT = torch.bmm(q_GRK, k_GKT)
-        if self.alibi is not None or self.variant.window:
-            self._add_bias(scores_GRT, cache)
-        return self.output(torch.bmm(scores_GRT.softmax(-1), v_GTK).view(x.shape))
+            self._place(projected_NE, cache, count)
+        queries_ND, keys_values = projected_NE.split_with_sizes(self._sizes, 1)
+        k_GKS, v_GSK = cache.append(number, keys_values, self.key_value_heads)
+        if count == 1:
+            scores_GRS = torch.bmm(queries_ND.reshape(len(k_GKS), -1, self.size), k_GKS)
+        else:  # the queries of all positions are rows of one product
+            q_GRTK = queries_ND.view(count, len(k_GKS), -1, self.size).permute(1, 2, 0, 3)
+            scores_GRS = torch.bmm(q_GRTK.flatten(1, 2), k_GKS)
+        if count > 1 or self.alibi is not None or self.variant.window:
+            self._add_bias(scores_GRS, cache.length, count)
+        mixed_GRK = torch.bmm(scores_GRS.softmax(-1), v_GSK)
+        if count > 1:
+            mixed_GRK = mixed_GRK.view(q_GRTK.shape).permute(2, 0, 1, 3).contiguous()
+        return self.output(mixed_GRK.view(x.shape))
 
-    def _place(self, projected: Tensor, cache: FastCache) -> None:
-        """(B, E) -> the norms and rotations of queries and keys, in place"""
+    def _place(self, projected: Tensor, cache: FastCache, count: int) -> None:
+        """(N, E) -> the norms and rotations of queries and keys, in place"""
         heads = self.heads + self.key_value_heads
-        heads_BHK = projected.narrow(1, 0, heads * self.size).unflatten(1, (heads, self.size))
+        heads_NHK = projected.narrow(1, 0, heads * self.size).unflatten(1, (heads, self.size))
         if self.norm is not None:
-            root_BH1 = heads_BHK.square().mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
-            heads_BHK.mul_(root_BH1).mul_(self.norm)
+            root_NH1 = heads_NHK.square().mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
+            heads_NHK.mul_(root_NH1).mul_(self.norm)
         if cache.rotations is not None:
-            torch.view_as_complex(heads_BHK.unflatten(2, (-1, 2))).mul_(cache.rotations[cache.length])
+            rotations_T1k = cache.rotations[cache.length : cache.length + count]
+            torch.view_as_complex(heads_NHK.unflatten(2, (-1, 2))).mul_(rotations_T1k)
 
-    def _add_bias(self, scores: Tensor, cache: FastCache) -> None:
-        """(G, R, T) -> the biases of ALiBi and of the window, in place"""
-        past, window = cache.length, self.variant.window
+    def _add_bias(self, scores: Tensor, past: int, count: int) -> None:
+        """(G, R, S) -> the biases of ALiBi, of the window and of causality, in place"""
+        size = past + count
         if self.alibi is not None:
-            bias_RT = self.alibi(1, past).view(self.key_value_heads, -1, past + 1)
-            scores += bias_RT.repeat(cache.batch, 1, 1)
-        if window and past >= window:
-            near_11T = window_mask(1, window, past, sinks=self.variant.sinks, device=scores.device)
-            scores.masked_fill_(~near_11T, -math.inf)
+            bias_RS = self.alibi(count, past).view(self.key_value_heads, -1, size)
+            scores += bias_RS.repeat(len(scores) // self.key_value_heads, 1, 1)
+        window = self.variant.window
+        masks = list[Tensor]()
+        if count > 1:
+            masks.append(causal_mask(count, past, device=scores.device))
+        if window and size > window:
+            masks.append(window_mask(count, window, past, sinks=self.variant.sinks, device=scores.device))
+        for allowed_1TS in masks:
+            scores.view(-1, count, size).masked_fill_(~allowed_1TS, -math.inf)

@@ -62,6 +62,24 @@ def times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.mm(x, matrix) if bias is None else torch.addmm(bias, x, matrix)
 
 
+def pack(matrix: Tensor) -> Tensor:
+    """(D, E) -> (D, e) of bytes
+
+    The numbers of a matrix as integers of eight bits, with a scale and an offset for each row.
+    """
+    return cast(Tensor, torch.ops.quantized.embedding_bag_byte_prepack(matrix))
+
+
+def times_packed(x: Tensor, packed: Tensor, bias: Tensor) -> Tensor:
+    """(1, D), (D, e), (E) -> (1, E)
+
+    x M + b for one row and a packed matrix. It reads a quarter of the memory; the error is about 1 %.
+    """
+    rows, start = _all_rows(len(packed))
+    multiply = torch.ops.quantized.embedding_bag_byte_rowwise_offsets.default
+    return cast(Tensor, multiply(packed, rows, start, False, 0, False, x[0])).add_(bias)
+
+
 @lru_cache
 def _all_rows(count: int) -> tuple[Tensor, Tensor]:
     """-> (D), (1), the indices of all rows, and the start of the only bag"""

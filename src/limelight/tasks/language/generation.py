@@ -1,6 +1,7 @@
 """Text generated token by token, and the probability of a given text."""
 
 import codecs
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -8,8 +9,11 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.data.text.text_vocabulary import END, TextVocabulary
-from limelight.models.decoder_only import LanguageModel
-from limelight.tasks.sampling import Sampling, sample
+from limelight.models.decoder_only import LanguageGenerator, LanguageModel
+from limelight.nn import FastCache
+from limelight.tasks.sampling import Sampling, draw_noise, sample
+
+GUESSES = 15  # tokens that are guessed before their logits are computed at once
 
 
 class LanguageOptions(Sampling):
@@ -29,31 +33,85 @@ def next_tokens(
 ) -> Iterator[tuple[int, float]]:
     """The tokens after `start`, each with its log-probability, until the end of the document.
 
-    The model reads at most `context` tokens. When they are full, it goes on with the second half of them.
+    The model reads at most `context` tokens. When they are full, it goes on with the second half of them. A
+    large model first guesses several tokens with weights of eight bits, and then computes the logits of all
+    of them at once (Leviathan et al. 2023). Guesses up to the first wrong one are kept: apart from rounding,
+    the tokens do not depend on the guesses.
     """
     generator = model.generator()
+    draft = generator.draft()
     device = next(model.parameters()).device
-    random = torch.Generator(device).manual_seed(options.seed)
+    choose = _Choice(options, device)
     tokens = list(start)
     row_1T = torch.tensor([tokens[-context:]], device=device)
     capacity = min(context, row_1T.shape[1] + options.length)
     logits_1TV, cache = generator.start(row_1T, capacity=capacity)
-    logits_1V = logits_1TV[:, -1]
-    for count in range(1, options.length + 1):
-        if options.repetition != 1:
-            logits_1V = penalise(logits_1V, tokens, options.repetition)
-        chosen_1 = sample(logits_1V, options, random) if options.temperature else logits_1V.argmax(-1)
-        token = int(chosen_1)
-        yield token, float(logits_1V.log_softmax(-1)[0, token])
-        if token == END or count == options.length:
-            return
-        tokens.append(token)
+    logits_TV, guesses, most, left = logits_1TV[0, -1:], list[int](), GUESSES, options.length
+    while True:
+        for right, logits_1V in enumerate(logits_TV.split(1)):
+            token, log_probability = choose(logits_1V, tokens)
+            yield token, log_probability
+            left -= 1
+            if token == END or not left:
+                return
+            tokens.append(token)
+            if guesses[right : right + 1] != [token]:
+                break
+        if guesses:  # fewer guesses where many are wrong
+            most = min(GUESSES, 2 * right + 1)
+        cache.length -= len(guesses) - right
         if cache.length < capacity:
-            logits_1V = generator.step(chosen_1, cache)
+            count = min(most, left - 1, capacity - cache.length - 1)
+            guesses = _guess(draft, tokens, cache, choose, count) if draft else []
+            logits_TV = generator.step(torch.tensor([tokens[-1], *guesses], device=device), cache)
         else:
             row_1T = torch.tensor([tokens[-max(1, context // 2) :]], device=device)
             logits_1TV, cache = generator.start(row_1T, capacity=capacity)
-            logits_1V = logits_1TV[:, -1]
+            logits_TV, guesses = logits_1TV[0, -1:], []
+
+
+def _guess(
+    draft: LanguageGenerator, tokens: Sequence[int], cache: FastCache, choose: "_Choice", count: int
+) -> list[int]:
+    """The next tokens, if the approximate model is right; the cache keeps its length."""
+    length, all_tokens = cache.length, list(tokens)
+    for ahead in range(count):
+        logits_1V = draft.step(torch.tensor(all_tokens[-1:], device=choose.device), cache)
+        all_tokens.append(choose.ahead(logits_1V, all_tokens, ahead))
+    cache.length = length
+    return all_tokens[len(tokens) :]
+
+
+class _Choice:
+    """Chooses the next token. The random numbers belong to its position, so that a guess draws the same."""
+
+    def __init__(self, options: LanguageOptions, device: torch.device) -> None:
+        self.options, self.device = options, device
+        self._random = torch.Generator(device).manual_seed(options.seed)
+        self._noise = deque[Tensor]()  # of the next positions
+
+    def __call__(self, logits: Tensor, tokens: Sequence[int]) -> tuple[int, float]:
+        """(1, V) -> the next token and its log-probability"""
+        logits = self._penalised(logits, tokens)
+        token = self._pick(logits, 0)
+        if self._noise:
+            self._noise.popleft()
+        return token, float(logits.log_softmax(-1)[0, token])
+
+    def ahead(self, logits: Tensor, tokens: Sequence[int], ahead: int) -> int:
+        """(1, V) -> the token that would be chosen after `ahead` others"""
+        return self._pick(self._penalised(logits, tokens), ahead)
+
+    def _penalised(self, logits: Tensor, tokens: Sequence[int]) -> Tensor:
+        repetition = self.options.repetition
+        return logits if repetition == 1 else penalise(logits, tokens, repetition)
+
+    def _pick(self, logits: Tensor, ahead: int) -> int:
+        if not self.options.temperature:
+            return int(logits.argmax(-1))
+        while len(self._noise) <= ahead:
+            self._noise.append(draw_noise(logits, self._random))
+        return int(sample(logits, self.options, self._noise[ahead]))
 
 
 def penalise(logits: Tensor, tokens: Sequence[int], penalty: float) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limelight.tasks.sampling import Sampling, greedy, sample
+from limelight.tasks.sampling import Sampling, draw_noise, greedy, sample
 
 FINISHED_SHARE = 0.25  # share of finished sentences at which they are removed, because removal has a cost
 
@@ -81,7 +81,8 @@ def decode(model: Generator, sources: Sources, search: Search) -> list[list[Hypo
         return [[hypothesis] for hypothesis in generate(model, sources, greedy)]
     random = torch.Generator(sources.tokens.device).manual_seed(search.seed)
     sampled = [
-        generate(model, sources, lambda logits: sample(logits, search, random)) for _ in range(search.n_best)
+        generate(model, sources, lambda logits: sample(logits, search, draw_noise(logits, random)))
+        for _ in range(search.n_best)
     ]
     return [sorted(several, key=lambda h: -h.log_probability) for several in zip(*sampled, strict=True)]
 
