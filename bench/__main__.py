@@ -5,10 +5,12 @@ import importlib
 import os
 
 WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy", "language")
-LONG = ("cifar10",)  # runs only if it is named: it takes forty minutes
+LONG = ("cifar10", "shakespeare")  # run only if they are named: each takes forty minutes or more
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-parser.add_argument("workload", nargs="?", choices=WORKLOADS + LONG, help="default: all but cifar10")
+parser.add_argument(
+    "workload", nargs="?", choices=WORKLOADS + LONG, help=f"default: all but {' and '.join(LONG)}"
+)
 parser.add_argument("--seconds", type=float, default=10.0, help="per row of a table (default 10)")
 parser.add_argument("--threads", type=int, help="threads of torch (default: one per core)")
 options = parser.parse_args()

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,19 @@ def test_the_report_beside_a_submission_is_the_output_of_check(
 
 def test_there_are_three_example_submissions() -> None:
     assert len(CHECKED) == 3
+
+
+@pytest.mark.parametrize("size", ["small", "medium", "large"])
+def test_the_recipes_for_characters_train(size: str, tmp_path: Path) -> None:
+    text = tmp_path / "input.txt"
+    text.write_text("".join(f"{number} times {number} is {number * number}\n" for number in range(300)))
+    recipe = str(EXAMPLES / "characters" / f"{size}.toml")
+    settings = ["--set", "train.epochs=0.01", "--set", "train.batch=2"]
+    done = command("train", recipe, "--data", str(text), "--out", str(tmp_path / "run"), *settings)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["steps"] >= 1
+    assert 0 < report["metrics"]["validation"]["bits_per_character"] < 8
 
 
 def test_the_marks_of_the_example_class_are_those_of_the_documentation(tmp_path: Path) -> None:

@@ -43,7 +43,10 @@ def show_report(run: Run) -> None:
     console.print(table)
     sample = run.sample
     path = shlex.quote(str(run.path))
-    commands = [f"{run.task.command} {path} -- {shlex.quote(sample)}"] if sample else [f"evaluate {path}"]
+    dashes = "-- " if sample.startswith("-") else ""
+    commands = (
+        [f"{run.task.command} {path} {dashes}{shlex.quote(sample)}"] if sample else [f"evaluate {path}"]
+    )
     commands.append(f"see {path}")
     for before, command in zip(("next: ", "      "), commands, strict=True):
         console.print(f"{before}{program()} {command}", highlight=False, markup=False)

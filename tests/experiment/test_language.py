@@ -112,6 +112,20 @@ def test_predict_continues_texts_and_scores_them(run: Run) -> None:
     assert likely > unlikely + 10
 
 
+def test_predict_prints_one_line_per_text(run: Run) -> None:
+    found = command("predict", str(run.path), "The number 12", "The number 13", "--length", "60")
+    lines = found.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("\\nThe number" in line for line in lines)
+
+
+def test_a_vocabulary_of_words_needs_no_separator(text: Path, tmp_path: Path) -> None:
+    settings = SETTINGS | {"task.data.vocabulary": "words", "train.epochs": 0.1, "task.data.context": 12}
+    trained = limelight.train("language", settings, out=tmp_path / "run", data=text)
+    assert "".join(trained.generate("The number", length=3))
+    assert "".join(trained.generate("", length=3))
+
+
 def test_a_score_is_the_sum_over_all_tokens(run: Run) -> None:
     task, line = run.task, "The number 3"
     assert isinstance(task, Language)

@@ -5,11 +5,16 @@ import torch
 from support import must_fail, not_none
 from torch import Tensor, nn
 
+from limelight.training import optimise
 from limelight.training.optimise import Optimiser, orthogonalise
 
 
+@pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("shape", [(7, 13), (13, 7), (11, 11), (5, 23), (23, 5)])
-def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int, int]) -> None:
+def test_orthogonalised_matrices_have_singular_values_near_one(
+    shape: tuple[int, int], bfloat16: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimise, "MULTIPLIES_BFLOAT16", bfloat16)
     torch.manual_seed(1)
     matrices = torch.randn(3, *shape)
 
@@ -24,7 +29,27 @@ def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int,
     must_fail(check, matrices)
 
 
-def test_the_shortcut_for_wide_matrices_gives_the_same_result() -> None:
+@pytest.mark.parametrize("shape", [(131, 137), (53, 211)])
+def test_bfloat16_changes_orthogonalised_matrices_by_two_percent_at_most(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(1)
+    matrices = torch.randn(3, *shape)
+    monkeypatch.setattr(optimise, "MULTIPLIES_BFLOAT16", False)
+    expected = orthogonalise(matrices)
+    monkeypatch.setattr(optimise, "MULTIPLIES_BFLOAT16", True)
+
+    def check(found: Tensor) -> None:
+        assert found.dtype == torch.float32
+        assert float((found - expected).norm() / expected.norm()) < 0.02
+
+    check(orthogonalise(matrices))
+    check(orthogonalise(matrices.mT).mT)
+    must_fail(check, 1.03 * expected)
+
+
+def test_the_shortcut_for_wide_matrices_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimise, "MULTIPLIES_BFLOAT16", False)
     wide = torch.randn(3, 5, 23)
     expected = (wide / torch.linalg.matrix_norm(wide, keepdim=True)).double()
 
@@ -70,7 +95,8 @@ def test_muon_updates_the_hidden_matrices_and_adam_everything_else() -> None:
     assert different == {"1.weight", "2.weight", "3.weight"}
 
 
-def test_each_matrix_of_one_shape_is_updated_with_its_own_gradient() -> None:
+def test_each_matrix_of_one_shape_is_updated_with_its_own_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimise, "MULTIPLIES_BFLOAT16", False)
     model = small()
     optimiser = Optimiser(model, 0.0, muon=True)
     optimiser.zero_grad()

@@ -59,7 +59,8 @@ class Answered:
         for one in (self.result, *self.result.others):
             words = " ".join(f"{source}-{target}" for source, target in one.alignment)
             before = f"{_log(one.probability):.3f}\t" if self.result.others else ""
-            yield f"{name}{before}{one.text}" + (f"\t{words}" if words else "")
+            text = one.text.replace("\n", "\\n")  # one line per answer
+            yield f"{name}{before}{text}" + (f"\t{words}" if words else "")
 
 
 def predict_all(

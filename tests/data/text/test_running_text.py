@@ -248,6 +248,47 @@ def test_a_text_that_is_too_short_is_refused(content: str, message: str, tmp_pat
         load(write(tmp_path / "a.txt", content))
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_an_empty_text_is_refused_with_any_vocabulary(
+    large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(running_text, "IN_MEMORY", -1)
+    empty, config = write(tmp_path / "a.txt", ""), RunningText(path=str(tmp_path / "a.txt"))
+    with pytest.raises(WrongInput, match=r"a.txt: the text is empty"):
+        load(empty, vocabulary="bytes")
+    with pytest.raises(WrongInput, match=r"a.txt: the text is empty"):
+        config.load(1, TextBytes())
+    with pytest.raises(WrongInput, match=r"a.txt: the text is empty"):
+        config.load_other(empty, TextBytes())
+    write(tmp_path / "folder" / "train.txt", LINES)
+    write(tmp_path / "folder" / "valid.txt", "")
+    with pytest.raises(WrongInput, match=r"valid.txt: the text is empty"):
+        load(tmp_path / "folder")
+
+
+@pytest.mark.parametrize("vocabulary", ["words", "subwords"])
+def test_separators_are_not_a_part_of_the_vocabulary(vocabulary: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "<|endoftext|>".join(LINES.splitlines()))
+
+    def check(separator: str) -> None:
+        reader = load(path, vocabulary=vocabulary, vocabulary_size=400, separator=separator).reader
+        assert not any("endoftext" in reader.name(i) for i in range(reader.size))
+
+    check("<|endoftext|>")
+    must_fail(check, "another")
+
+
+def test_the_share_of_unknown_tokens_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", LINES)
+    assert not any("unknown" in note for note in load(path).notes)
+    notes = load(path, vocabulary_size=6).notes  # four characters, of which the space is one
+    share = next(note for note in notes if note.startswith("train")).split(", ")[-1]
+    known = sum(LINES[: int(0.9 * len(LINES))].count(one) for one in sorted(set(LINES), key=LINES.count)[-4:])
+    assert share.endswith(" of them unknown")
+    assert abs(float(share.split("%")[0]) - 100 * (1 - known / (0.9 * len(LINES)))) < 0.1
+
+
 @pytest.mark.usefixtures("_large")
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     write(tmp_path / "cache", "a file")

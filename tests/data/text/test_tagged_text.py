@@ -185,7 +185,7 @@ def test_each_token_has_one_label_whatever_it_is_divided_into(tmp_path: Path, vo
 
 ERRORS = {
     "The\tDET\ncat\n": r"a\.conll:2: the number of columns is 1; allowed: 2, as in line 1; each line has one",
-    "The\nlines\nof a text\n": r"a\.conll:3: the number of columns is 3; allowed: 1, as in line 1",
+    "The\nlines\nof a text\n": r"a\.conll:3: the number of columns is 3; allowed: 2 or more in each line",
     "The\ncat\n": r"a\.conll:1: the number of columns is 1; allowed: 2 or more: a token, and its label in",
     "The\tDET\ncat\t\n": r"a\.conll:2: the label is empty",
     "The\tDET\n\tNOUN\n": r"a\.conll:2: the token is empty",

@@ -112,6 +112,23 @@ def test_files_named_after_splits_are_the_splits(tmp_path: Path) -> None:
     assert names(find_sources(tmp_path, "")) == {"train": ["train.txt"], "validation": ["valid.txt.gz"]}
 
 
+def test_without_train_txt_the_other_files_are_the_training_split(tmp_path: Path) -> None:
+    for name in ("a.txt", "valid.txt", "deep/b.txt"):
+        write(tmp_path / name, "text")
+    expected = {"train": ["a.txt", "b.txt"], "validation": ["valid.txt"]}
+    assert names(find_sources(tmp_path, "")) == expected
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "deep" / "b.txt").unlink()
+    assert names(find_sources(tmp_path, "")) == {"all": ["valid.txt"]}
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "a**b", "."])
+def test_a_pattern_that_is_not_valid_is_refused(pattern: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "text")
+    with pytest.raises(WrongInput, match=r"task.data.pattern is '.*; allowed: a pattern relative to"):
+        find_sources(tmp_path, pattern)
+
+
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.png", b"\x89PNG")
     with pytest.raises(WrongInput, match=r"the folder contains no text file with .txt"):

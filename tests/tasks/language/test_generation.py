@@ -10,7 +10,7 @@ from support import must_fail
 from torch import Tensor
 
 from limelight.config import read
-from limelight.data.text.text_vocabulary import END, TextBytes
+from limelight.data.text.text_vocabulary import END, UNKNOWN, TextBytes
 from limelight.errors import WrongInput
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageGenerator, LanguageModel
 from limelight.models.sizes import Sizes
@@ -52,7 +52,9 @@ def check_greedy(model: LanguageModel, found: list[tuple[int, float]]) -> None:
     for token, log_probability in found:
         if len(tokens) - read_from > CONTEXT:
             read_from = len(tokens) - CONTEXT // 2
-        logits_V = model(torch.tensor([tokens[read_from:]]))[0, -1].log_softmax(-1)
+        logits_V = model(torch.tensor([tokens[read_from:]]))[0, -1]
+        logits_V[UNKNOWN] = -torch.inf
+        logits_V = logits_V.log_softmax(-1)
         assert token == int(logits_V.argmax())
         assert abs(log_probability - float(logits_V[token])) < 1e-4
         tokens.append(token)
@@ -66,6 +68,17 @@ def test_greedy_generation_beyond_the_context_takes_the_most_likely_tokens(posit
     found = generated(model)
     check_greedy(model, found)
     must_fail(check_greedy, model, [(token + 1, value) for token, value in found])
+
+
+def test_the_unknown_token_is_never_generated() -> None:
+    model = build()
+    prompt = torch.tensor([[3, 5]])
+    with torch.no_grad():
+        likely = int(model(prompt)[0, -1].argmax())
+        model.output.weight[UNKNOWN] = 5 * model.output.weight[likely]
+        assert int(model(prompt)[0, -1].argmax()) == UNKNOWN
+    for options in ({}, {"temperature": 1.0}):
+        assert UNKNOWN not in [token for token, _ in generated(model, **options)]
 
 
 @pytest.mark.skipif(not SUMS_ROWS, reason="torch without FBGEMM")
@@ -114,7 +127,9 @@ def test_sampled_tokens_have_the_probabilities_of_the_model() -> None:
     tokens = torch.tensor(
         [generated(MODEL, length=1, temperature=0.8, seed=seed)[0][0] for seed in range(2_000)]
     )
-    expected = (MODEL(torch.tensor([[3, 5]]))[0, -1] / 0.8).softmax(-1).detach()
+    logits = MODEL(torch.tensor([[3, 5]]))[0, -1].detach()
+    logits[UNKNOWN] = -torch.inf
+    expected = (logits / 0.8).softmax(-1)
     found = tokens.bincount(minlength=V) / len(tokens)
 
     def check(expected: Tensor) -> None:

@@ -64,7 +64,8 @@ class ColumnFile:
                 if not (universal and not fields[0].isdecimal()):
                     sentences[-1].append((number, fields))
             elif not line.startswith("#"):
-                allowed = f"{len(head)}, as in line {first}; each line has one token with its label"
+                as_before = "2 or more in each line" if len(head) == 1 else f"{len(head)}, as in line {first}"
+                allowed = f"{as_before}; each line has one token with its label"
                 raise wrong(f"{place}:{number}: the number of columns", len(fields), allowed)
         return ColumnFile(place, len(head), universal, [rows for rows in sentences if rows])
 

@@ -117,7 +117,8 @@ class LabelledTable(DataConfig, ABC):
         splits, notes, column = self._read_splits(seed)
         for name, rows in splits.items():
             if not rows:
-                raise WrongInput(f"{self.path}: too few rows: no row is left for the {name} split")
+                why = f" ({'; '.join(notes)})" if notes else ""
+                raise WrongInput(f"{self.path}: too few rows: no row is left for the {name} split{why}")
         answers = self._find_answers([row.label for row in splits["train"]])
         targets = {name: _targets(rows, answers) for name, rows in splits.items()}
         if len(targets["train"].unique()) < 2:

@@ -38,7 +38,7 @@ from limelight.data.text.token_file import (
 from limelight.errors import WrongInput
 from limelight.randomness import generator
 
-VERSION = 1  # to be increased when the same text is encoded to other tokens
+VERSION = 2  # to be increased when the same text is encoded to other tokens
 IN_MEMORY = 2**25  # bytes of text: smaller corpora are encoded at each start, larger ones are cached
 VOCABULARY_SAMPLE = 8  # blocks of text from which subwords are learned
 SEPARATOR = "<|endoftext|>"
@@ -211,6 +211,9 @@ class RunningText(DataConfig):
     def _parts(self, found: dict[str, list[Source]]) -> tuple[list[Part], list[Scan]]:
         """The parts of all sources in the order of the splits, and the scan of each training source."""
         scans = {split: list(map(scan, sources)) for split, sources in found.items()}
+        for split, sources in found.items():
+            if not any(scanned.characters for scanned in scans[split]):
+                raise WrongInput(f"{sources[0].name if len(sources) == 1 else self.path}: the text is empty")
         parts = list[Part]()
         for split, sources in found.items():
             for source, scanned in zip(sources, scans[split], strict=True):
@@ -229,15 +232,13 @@ class RunningText(DataConfig):
         if self.vocabulary == "bytes":
             return TextBytes()
         train = [part for part in parts if part.split == "train"]
-        if not any(scanned.characters for scanned in scans):
-            raise WrongInput(f"{train[0].source.name}: the text is empty")
         if self.vocabulary == "characters":
             return TextCharacters.build(
                 np.sum([scanned.counts for scanned in scans], 0), self.vocabulary_size
             )
         kind = TextWords if self.vocabulary == "words" else TextSubwords
         try:
-            return kind.build(_sample(train), self.vocabulary_size)
+            return kind.build(_sample(train, self.separator), self.vocabulary_size)
         except WrongInput as error:
             raise WrongInput(f"{self.path or train[0].source.name}: {error}") from None
 
@@ -265,7 +266,8 @@ class RunningText(DataConfig):
             shown = f"{counts.characters:,} characters{of}"
             tokens_too = "" if reader.unit == "characters" else f", {counts.tokens:,} tokens"
             documents = f", {len(splits[name]):,} documents" if self.examples == "documents" else ""
-            yield f"{name}: {shown}{tokens_too}{documents}"
+            unknown = f", {counts.unknown / counts.tokens:.2%} of them unknown" if counts.unknown else ""
+            yield f"{name}: {shown}{tokens_too}{unknown}{documents}"
 
     def _key(self, sources: list[Source], reader: TextReader | None) -> str:
         """A checksum of the names, sizes and times of all files and of what determines their tokens."""
@@ -285,9 +287,10 @@ def _manual() -> Source:
     return text_source("the manual of Python", SEPARATOR.join(topics[name] for name in sorted(topics)))
 
 
-def _sample(parts: list[Part]) -> Iterator[str]:
-    """Blocks of text at even distances."""
+def _sample(parts: list[Part], separator: str) -> Iterator[str]:
+    """Blocks of text at even distances, with line ends in place of separators."""
     total = sum(part.end - part.start for part in parts)
     every = max(1, math.ceil(total / (VOCABULARY_SAMPLE * BLOCK)))
     found = (block for part in parts for block in blocks(part.source, part.start, part.end))
-    return islice(found, 0, None, every)
+    chosen = islice(found, 0, None, every)
+    return (block.replace(separator, "\n") for block in chosen) if separator else chosen

@@ -16,7 +16,7 @@ from limelight.data.paths import check_regular
 from limelight.data.splits import FILE_NAMES
 from limelight.data.text.text_files import DAMAGED, not_text
 from limelight.data.text.text_vocabulary import code_points
-from limelight.errors import WrongInput
+from limelight.errors import WrongInput, wrong
 from limelight.progress import track
 
 BLOCK = 2**20  # characters that are read and encoded at once
@@ -44,13 +44,14 @@ class Scan:
 def find_sources(path: Path, pattern: str) -> dict[str, list[Source]]:
     """The sources of each split in a file or folder; "all" if the splits have no files of their own.
 
-    In a folder, files that are named after splits (train.txt, valid.txt) are the splits; otherwise all files
-    in it and in its subfolders that match the pattern are used. An empty pattern means text files.
+    In a folder, files that are named after splits (train.txt, valid.txt) are the splits; without train.txt,
+    all other files are the training split. A folder without such names has only one split, which consists of
+    all files in it and in its subfolders that match the pattern. An empty pattern means text files.
     """
     check_regular(path)
     if not path.is_dir():
         return {"all": [file_source(path)]}
-    files = sorted(file for file in path.glob(pattern or "**/*") if file.is_file() and _visible(file, path))
+    files = [file for file in _matching(path, pattern or "**/*") if file.is_file() and _visible(file, path)]
     files = files if pattern else [file for file in files if _is_text(file)]
     if not files:
         kinds = f"that matches {pattern!r}" if pattern else f"with {', '.join(SUFFIXES)} or .gz"
@@ -59,8 +60,19 @@ def find_sources(path: Path, pattern: str) -> dict[str, list[Source]]:
         split: [file for file in files if file.parent == path and file.name.split(".")[0] in names]
         for split, names in FILE_NAMES.items()
     }
-    of_split = {split: found for split, found in named.items() if found} if named["train"] else {"all": files}
+    others = [file for file in files if not any(file in found for found in named.values())]
+    named["train"] = named["train"] or others
+    is_split = named["train"] and named["train"] != files
+    of_split = {split: found for split, found in named.items() if found} if is_split else {"all": files}
     return {split: list(map(file_source, found)) for split, found in of_split.items()}
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(folder.glob(pattern))
+    except (ValueError, NotImplementedError, IndexError) as error:
+        allowed = "a pattern relative to the folder, such as **/*.py"
+        raise wrong("task.data.pattern", f"{pattern!r} ({error})", allowed) from None
 
 
 def _visible(file: Path, folder: Path) -> bool:

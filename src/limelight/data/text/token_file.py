@@ -16,7 +16,7 @@ from pydantic import Field
 
 from limelight.config import Config
 from limelight.data.text.text_sources import BLOCK, Source, blocks
-from limelight.data.text.text_vocabulary import END, TextReader, TextVocabulary
+from limelight.data.text.text_vocabulary import END, UNKNOWN, TextReader, TextVocabulary
 from limelight.progress import track
 from limelight.systems import close_to_rename, try_lock
 
@@ -45,6 +45,7 @@ class Counts(Config):
     tokens: int = Field(0, ge=0, description="number of tokens")
     characters: int = Field(0, ge=0, description="number of characters, without separators")
     ends: int = Field(0, ge=0, description="number of documents that are followed by another one")
+    unknown: int = Field(0, ge=0, description="number of tokens that are not in the vocabulary")
 
 
 class TokenEntry(Config):
@@ -172,6 +173,7 @@ def _add(entry: TokenEntry, split: str, characters: int, tokens: np.ndarray) -> 
         tokens=before.tokens + len(tokens),
         characters=before.characters + characters,
         ends=before.ends + int(np.count_nonzero(tokens == END)),
+        unknown=before.unknown + int(np.count_nonzero(tokens == UNKNOWN)),
     )
     return entry.model_copy(update={"blocks": entry.blocks + 1, "splits": entry.splits | {split: now}})
 

@@ -15,9 +15,15 @@ from torch import Tensor, nn
 LARGE = 2**21  # multiplications; for fewer, the call of oneDNN takes longer than the product
 
 
+def cpu_features() -> dict[str, Any]:
+    """The name of this CPU and the sets of instructions that it has; empty if torch does not know them."""
+    features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return features
+
+
 def _prefers_onednn() -> bool:
     """Whether this CPU has AVX-512, but is not of Intel."""
-    features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    features = cpu_features()
     available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return bool(available and features.get("avx512_f") and "Intel" not in features.get("cpu_name", "Intel"))
 

@@ -1,6 +1,7 @@
 """Text generated token by token, and the probability of a given text."""
 
 import codecs
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limelight.data.text.text_vocabulary import END, TextVocabulary
+from limelight.data.text.text_vocabulary import END, UNKNOWN, TextVocabulary
 from limelight.models.decoder_only import LanguageGenerator, LanguageModel
 from limelight.nn import FastCache
 from limelight.tasks.sampling import Sampling, draw_noise, sample
@@ -92,7 +93,7 @@ class _Choice:
 
     def __call__(self, logits: Tensor, tokens: Sequence[int]) -> tuple[int, float]:
         """(1, V) -> the next token and its log-probability"""
-        logits = self._penalised(logits, tokens)
+        logits = self._changed(logits, tokens)
         token = self._pick(logits, 0)
         if self._noise:
             self._noise.popleft()
@@ -100,9 +101,10 @@ class _Choice:
 
     def ahead(self, logits: Tensor, tokens: Sequence[int], ahead: int) -> int:
         """(1, V) -> the token that would be chosen after `ahead` others"""
-        return self._pick(self._penalised(logits, tokens), ahead)
+        return self._pick(self._changed(logits, tokens), ahead)
 
-    def _penalised(self, logits: Tensor, tokens: Sequence[int]) -> Tensor:
+    def _changed(self, logits: Tensor, tokens: Sequence[int]) -> Tensor:
+        logits[:, UNKNOWN] = -math.inf  # it stands for many words or characters, and cannot be written
         repetition = self.options.repetition
         return logits if repetition == 1 else penalise(logits, tokens, repetition)
 

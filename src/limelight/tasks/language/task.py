@@ -51,7 +51,8 @@ CONTINUATION = 30  # generated tokens in a record
 METRIC_DESCRIPTIONS = DESCRIPTIONS | {
     "loss": "mean of -ln p(next token), in nats per token",
     "perplexity": "exp(loss): as uncertain as a choice between so many equally likely tokens",
-    "bits_per_character": "mean of -log2 p per character, comparable between vocabularies",
+    "bits_per_character": "mean of -log2 p per character, comparable between vocabularies without "
+    "unknown tokens",
 }
 
 
@@ -73,7 +74,9 @@ class Language(RunningTextTask):
     @classmethod
     def of(cls, data: TextData) -> "Language":
         """The task that a data set defines. A text without a beginning begins a document, or else a line."""
-        start = END if data.tokens.entry.splits["train"].ends else int(data.reader.encode("\n")[0])
+        line_end = data.reader.encode_text("\n")  # nothing in a vocabulary of words
+        has_documents = bool(data.tokens.entry.splits["train"].ends)
+        start = END if has_documents or not len(line_end) else int(line_end[0])
         return cls(LanguageState(reader=data.reader, context=data.context, start=start))
 
     @property
