@@ -182,6 +182,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 # Functions with other arguments or results than tensors; each has its own tests.
 OTHER = {"Decoder.start", "DecoderOnly.start", "FastDecoderOnly.start", "CausalCache.reorder",
+         "FastDecoderOnly.in_eight_bits",
          "FastCache.check_space", "RMSNorm.extra_repr", "Rotary.extra_repr",
          "FastDecoder.start", "FastCache.append", "FastCache.reorder",
          "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",

@@ -25,7 +25,7 @@ from limelight.nn import CausalCache, DecoderOnly, Dropout, FastCache, FastDecod
 from limelight.nn.kernels.fast_parts import FastLinear
 from limelight.nn.kernels.linear import SUMS_ROWS, Linear, is_plain
 
-WORTH_DRAFTS = 2**20  # weights, from which on steps with eight bits are clearly faster
+WORTH_DRAFTS = 2**22  # weights, from which on steps with eight bits are clearly faster
 
 
 class DecoderOnlyConfig(SequenceSettings):

@@ -23,15 +23,22 @@ from limelight.nn.relative_positions import rotation_table
 
 
 class FastLinear:
-    """Several linear layers with the same input as one; the first is multiplied by `scale`."""
+    """Several linear layers with the same input as one.
 
-    def __init__(self, *layers: nn.Linear, scale: float = 1.0) -> None:
-        weights, biases = [], []
-        for number, layer in enumerate(layers):
-            bias = layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
-            weights.append(layer.weight * (scale if number == 0 else 1.0))
-            biases.append(bias * (scale if number == 0 else 1.0))
-        self.matrix, self.bias = torch.cat(weights).t().contiguous(), torch.cat(biases)
+    The outputs of the first are multiplied by `scale`; then all outputs are put into this order, if one is
+    given.
+    """
+
+    def __init__(self, *layers: nn.Linear, scale: float = 1.0, order: Tensor | None = None) -> None:
+        weights = [layer.weight for layer in layers]
+        bias = torch.cat([_bias(layer) for layer in layers])
+        if scale != 1:
+            weights[0] = weights[0] * scale
+            bias[: len(weights[0])] *= scale
+        weight = torch.cat(weights) if len(weights) > 1 else weights[0]
+        if order is not None:
+            weight, bias = weight[order], bias[order]
+        self.matrix, self.bias = weight.t().contiguous(), bias
         self._packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -46,9 +53,9 @@ class FastLinear:
         other._packed = pack(self.matrix)
         return other
 
-    def permute(self, order: Tensor) -> None:
-        """Change the order of the outputs."""
-        self.matrix, self.bias = self.matrix[:, order].contiguous(), self.bias[order]
+
+def _bias(layer: nn.Linear) -> Tensor:
+    return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
 
 
 class FastNorm:
@@ -180,20 +187,24 @@ class FastSelfAttention:
         self.width, self.size = attention.width, attention.width // attention.heads
         self.variant, self.alibi = attention.variant, attention.alibi
         scale = math.sqrt(1 / self.size)
-        self.query_key_value = FastLinear(
-            attention.query, attention.key, attention.value, scale=1.0 if attention.query_norm else scale
-        )
-        self.output = FastLinear(attention.output)
         self._sizes = [self.width, 2 * self.key_value_heads * self.size]
         self.rotated = attention.rotary is not None
-        order = torch.arange(self.size)
+        order, rows = torch.arange(self.size), None
         if attention.rotary is not None and attention.rotary.pairing == "halves":
             order = order.view(2, -1).T.flatten()
+            heads = self.heads + 2 * self.key_value_heads
+            rows = torch.arange(heads * self.size).view(heads, -1)
+            rows[: self.heads + self.key_value_heads] = rows[: self.heads + self.key_value_heads, order]
+            rows = rows.flatten()
         self._order = order
-        heads = self.heads + 2 * self.key_value_heads
-        rows = torch.arange(heads * self.size).view(heads, -1)
-        rows[: self.heads + self.key_value_heads] = rows[: self.heads + self.key_value_heads, order]
-        self.query_key_value.permute(rows.flatten())
+        self.query_key_value = FastLinear(
+            attention.query,
+            attention.key,
+            attention.value,
+            scale=1.0 if attention.query_norm else scale,
+            order=rows,
+        )
+        self.output = FastLinear(attention.output)
         self.norm: Tensor | None = None  # (H + h, K): the weights of the norms of queries and keys
         if attention.query_norm is not None and attention.key_norm is not None:
             query_HK = (attention.query_norm.weight * scale)[order].expand(self.heads, -1)

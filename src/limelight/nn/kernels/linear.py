@@ -61,6 +61,8 @@ def times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     matrix. Computed as that of an embedding bag, it reads a matrix that is not in the cache of the CPU twice
     as fast as a matrix product does.
     """
+    if len(x) > 1 and _is_faster(x, matrix.t()):
+        return product(x, matrix.t(), bias)
     if len(x) == 1 and SUMS_ROWS and matrix.numel() >= LARGE_MATRIX and is_plain(x, matrix):
         rows, start = _all_rows(len(matrix))
         out = torch.embedding_bag(matrix, rows, start, False, 0, False, x[0])[0]

@@ -14,7 +14,7 @@ from limelight.models.decoder_only import LanguageGenerator, LanguageModel
 from limelight.nn import FastCache
 from limelight.tasks.sampling import Sampling, draw_noise, sample
 
-GUESSES = 15  # tokens that are guessed before their logits are computed at once
+GUESSES = 31  # tokens that are guessed before their logits are computed at once
 
 
 class LanguageOptions(Sampling):
