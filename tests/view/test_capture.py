@@ -109,7 +109,7 @@ def test_collected_weights_are_detached_from_the_graph() -> None:
 
 def test_the_error_for_a_model_without_taps_contains_advice() -> None:
     with (
-        pytest.raises(ValueError, match=r"a Linear without taps; allowed: .*bridge.from_torch"),
+        pytest.raises(ValueError, match=r"a Linear without taps; allowed: .*view.capture"),
         watch(nn.Linear(2, 3)),
     ):
         pass

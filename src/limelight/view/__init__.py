@@ -1,6 +1,7 @@
 """Attention weights: captured, recorded, drawn and served."""
 
-from limelight.view.capture import Attention, Capture, capture, watch
+from limelight.view.capture import Capture, capture, watch
+from limelight.view.collect import Attention
 from limelight.view.plots.attention import draw_attention, draw_curves
 from limelight.view.plots.images import (
     draw_confusion,

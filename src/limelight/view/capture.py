@@ -1,54 +1,63 @@
 """Collect the attention weights of a model while it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from limelight.errors import wrong
 from limelight.nn import Tap
-from limelight.nn.tap import Role, Watcher
-
-
-@dataclass(frozen=True)
-class Attention:
-    """The weights of one attention module: (B, H, T, S), before dropout.
-
-    A recurrent decoder attends once per token: its passes are joined along the query axis.
-    """
-
-    name: str  # of the module: decoder.blocks.0.cross_attention
-    role: Role
-    weights: Tensor
+from limelight.nn.tap import Watcher
+from limelight.view.collect import Attention, Collector
+from limelight.view.operations.finder import AttentionFinder
+from limelight.view.operations.running_modules import RunningModules
 
 
 @dataclass(frozen=True)
 class Capture:
-    """The output of a model, and the weights of each attention in the order of its modules."""
+    """The output of a model, and the weights of each attention in the order of their computation."""
 
     output: Any
     attentions: tuple[Attention, ...]
+    unseen: tuple[str, ...] = ()
+    """Modules whose attention was not captured, because they never compute its weights as a whole."""
 
 
-@torch.no_grad()
-def capture(model: nn.Module, *args: Any, **kwargs: Any) -> Capture:
-    """Call the model, and collect the weights of every attention.
+def capture(
+    model: nn.Module,
+    *args: Any,
+    layers: Iterable[int | str] | None = None,
+    heads: Iterable[int] | None = None,
+    **kwargs: Any,
+) -> Capture:
+    """Call any model, and collect the weights of every attention.
 
-    found = capture(model, x)
-    found.attentions[0].weights  # (B, H, T, S), on the CPU
+        found = capture(model, x)
+        found.attentions[0].weights  # (B, H, T, S), on the CPU
+
+    The model may come from any library: where it has no taps, the operations of torch are followed. These
+    are `scaled_dot_product_attention`, the fast paths of `nn.MultiheadAttention` and `nn.TransformerEncoder`,
+    and a softmax written in any way. The output is that of an ordinary call.
+
+    `layers` restricts this to attentions by their number, counted from 0 in the order of their computation,
+    or by the name of a module; `heads` to these heads of each. Nothing else is kept.
     """
-    taps = _taps(model)
-    with watch(model) as seen:
+    collector, modules = Collector(layers, heads), RunningModules(model)
+    finder = AttentionFinder(modules, collector.add)
+    with ExitStack() as stack:
+        for name, tap in _taps(model).items():
+            add = partial(collector.add, name.removesuffix(".weights"), tap.role, ())
+            stack.enter_context(tap.watching(add))
+        stack.enter_context(modules.following())
+        stack.enter_context(finder)
         output = model(*args, **kwargs)
-    attentions = [
-        Attention(name.removesuffix(".weights"), taps[name].role, torch.cat(passes, 2).cpu())
-        for name, passes in seen.items()
-        if passes
-    ]
-    return Capture(output, tuple(attentions))
+    if not len(collector) and not finder.unseen:
+        expected = "a model that computes attention when it is called"
+        raise wrong("model", f"a {type(model).__name__} in which no attention was found", expected)
+    return Capture(output, collector.attentions(), tuple(finder.unseen))
 
 
 @contextmanager
@@ -66,6 +75,9 @@ def watch(
     tensors of an earlier `watch`, which saves memory and, for long sequences, half of the time.
     """
     taps = _taps(model)
+    if not taps:
+        hint = "a model with attention from limelight.nn; view.capture captures that of any model"
+        raise wrong("model", f"a {type(model).__name__} without taps", hint)
     for name in names:
         if not any(_is_below(tap, name) for tap in taps):
             raise wrong(
@@ -81,11 +93,7 @@ def watch(
 
 
 def _taps(model: nn.Module) -> dict[str, Tap]:
-    taps = {name: part for name, part in model.named_modules() if isinstance(part, Tap)}
-    if not taps:
-        hint = "a model with attention from limelight.nn; bridge.from_torch converts torch.nn's"
-        raise wrong("model", f"a {type(model).__name__} without taps", hint)
-    return taps
+    return {name: part for name, part in model.named_modules() if isinstance(part, Tap)}
 
 
 def _is_below(tap: str, name: str) -> bool:

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
-from limelight.view.capture import Attention
+from limelight.view.collect import Attention
 
 STEPS = 255  # of a byte, from zero to the largest weight of a row
 MOST_CANDIDATES = 5  # per position

@@ -40,7 +40,8 @@ from limelight.tasks.task import (
     record_each,
     unlike_tokens,
 )
-from limelight.view.capture import Attention, capture
+from limelight.view.capture import capture
+from limelight.view.collect import Attention
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record, attention_maps
 

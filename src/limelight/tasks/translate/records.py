@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from limelight.data.text.translation_data import Language
 from limelight.tasks.translate.search import Hypothesis
-from limelight.view.capture import Attention, Capture, capture
+from limelight.view.capture import Capture, capture
+from limelight.view.collect import Attention
 from limelight.view.record import Candidate, Record, attention_maps, most_likely
 
 
