@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from limelight import bridge, check, nn, plugin, view
     from limelight.experiment import open_run, train
     from limelight.openmp import adaptive_spinning
+    from limelight.view.see import see
 
 __all__ = [
     "__version__",
@@ -17,6 +18,7 @@ __all__ = [
     "nn",
     "open_run",
     "plugin",
+    "see",
     "train",
     "view",
 ]
@@ -26,6 +28,7 @@ __version__ = version("limelight")
 _HOMES = {
     "adaptive_spinning": "limelight.openmp",
     "open_run": "limelight.experiment",
+    "see": "limelight.view.see",
     "train": "limelight.experiment",
 }
 

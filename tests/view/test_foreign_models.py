@@ -353,6 +353,12 @@ def test_a_module_that_is_used_twice_has_two_maps() -> None:
     assert [one.name for one in found.attentions] == ["0", "0 (2)"]
 
 
+def test_a_compiled_model_is_captured_by_calling_the_model_that_it_was_compiled_from() -> None:
+    model = encoder()
+    found = capture(torch.compile(model, backend="eager"), x())
+    assert [one.name for one in found.attentions] == ["layers.0.self_attn", "layers.1.self_attn"]
+
+
 def test_a_model_without_attention_is_refused() -> None:
     with pytest.raises(WrongInput, match="a Linear in which no attention was found"):
         capture(nn.Linear(D, D), x())

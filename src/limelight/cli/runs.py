@@ -82,7 +82,9 @@ def train(
 
 
 def see(
-    run: RunFolder,
+    run: Annotated[
+        str, Parameter(help="Run folder of `limelight train`, or FILE.py::NAME for a model of your own.")
+    ],
     given: str | None = None,
     *,
     out: Path | None = None,
@@ -91,19 +93,24 @@ def see(
 ) -> None:
     """Show the attention of every layer and head of a trained model, as an HTML page or a figure.
 
+    FILE.py::NAME is a model, or a function that returns (model, inputs, tokens): any model of PyTorch, whose
+    attention is found while it runs. The file is executed.
+
     Example: limelight see runs/translate "She does not wear her red shirt."
 
     Example: limelight see runs/digits seven.png --out seven-attention.png
+
+    Example: limelight see model.py::example
 
     Parameters
     ----------
     given
         Input: a line of text, a text file (its first eight inputs), or an image file. By default, examples of
-        the test or validation split.
+        the test or validation split. For a model in a file, token ids: "5 3 9".
     out
-        File to write. By default report.html in the run folder. The suffix selects the format: .html is an
-        interactive page that works offline; .png, .svg and .pdf are figures of one input, with at most 24
-        attention maps (of translations, cross-attention only); .json contains all attention weights.
+        File to write. By default report.html in the run folder, or NAME.html. The suffix selects the format:
+        .html is an interactive page that works offline; .png, .svg and .pdf are figures of one input, with at
+        most 24 attention maps (of translations, cross-attention only); .json contains all attention weights.
     dark
         Draw the figure on a dark background. An HTML page follows the setting of the browser.
     """
@@ -111,8 +118,13 @@ def see(
     from limelight.errors import WrongInput
     from limelight.experiment import open_run
     from limelight.experiment.pages import write_records
+    from limelight.view.script import is_script, see_script
 
-    path = out or run / "report.html"
+    if is_script(run):
+        name = run.partition("::")[2]
+        print(see_script(run, given).save(out or f"{name}.html", dark=dark))
+        return
+    path = out or Path(run) / "report.html"
     if given is not None and looks_like_a_file(given) and not Path(given).is_file():
         raise WrongInput(f"{given}: No such file or directory")
     write_records(open_run(run, device=device), given, path, dark=dark)

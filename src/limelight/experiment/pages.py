@@ -11,26 +11,26 @@ from limelight.experiment.run import Run
 from limelight.tasks.task import LONGEST_RECORD
 from limelight.training.progress import show_metric
 from limelight.view import darken
+from limelight.view.explorer import FIGURES, as_json
 from limelight.view.page import report_page
 from limelight.view.record import Record
 from limelight.view.server.app import About
 
 MOST_INPUTS = 8  # of a file
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
     """Write the attention of an input, or of held-out examples, in the format of the file name."""
-    if path.suffix in PICTURES:
+    if path.suffix in FIGURES:
         figure = attention_figure(run, None if given is None else _inputs(run, given)[0])
         (darken(figure) if dark else figure).savefig(path, dpi=150)
     elif path.suffix == ".json":
         records = examples(run) if given is None else run.see(*_inputs(run, given)).records
-        path.write_text(f"[{','.join(record.model_dump_json() for record in records)}]\n", encoding="utf-8")
+        path.write_text(as_json(records), encoding="utf-8")
     elif path.suffix == ".html":
         path.write_text(draw_page(run, given), encoding="utf-8")
     else:
-        allowed = f"a name that ends in .html, .json, {', '.join(PICTURES)}"
+        allowed = f"a name that ends in .html, .json, {', '.join(FIGURES)}"
         raise wrong("--out", repr(str(path)), allowed)
 
 

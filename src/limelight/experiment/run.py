@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -30,19 +30,9 @@ from limelight.training.journal import read_journal
 from limelight.training.loop import SETTINGS
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
-from limelight.view.page import explorer_page, iframe
+from limelight.view.explorer import Explorer
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record
-
-
-@dataclass(frozen=True)
-class RecordView:
-    """Attention records of some inputs; a notebook shows them as an interactive page."""
-
-    records: tuple[Record, ...]
-
-    def _repr_html_(self) -> str:
-        return iframe(explorer_page(self.records[0].name, self.records))
 
 
 class Report(Config):
@@ -179,7 +169,7 @@ class Run:
         """
         return self.task.generate(self.model, prompt, options)
 
-    def see(self, *inputs: Input) -> RecordView:
+    def see(self, *inputs: Input) -> Explorer:
         """The answer to each input, and the attention maps of every layer and head.
 
         In a notebook, the last line of a cell shows it: run.see("I am home .")
@@ -188,7 +178,7 @@ class Run:
         for one in found:
             if isinstance(one, WrongInput):
                 raise one
-        return RecordView(tuple(one for one in found if isinstance(one, Record)))
+        return Explorer(tuple(one for one in found if isinstance(one, Record)))
 
     def _first(self) -> Tensor:
         return self.dataset.batch(self.dataset.held_out, torch.tensor([0])).inputs[0]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import torch
 from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor, nn
@@ -281,7 +282,8 @@ def record_each(inputs: Sequence[One], record: Callable[[One, int], Record]) -> 
     records = list[Record | WrongInput]()
     for number, given in enumerate(inputs, 1):
         try:
-            records.append(record(given, number))
+            with torch.no_grad():
+                records.append(record(given, number))
         except WrongInput as refusal:
             records.append(refusal)
     return records

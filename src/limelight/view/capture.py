@@ -45,6 +45,7 @@ def capture(
     `layers` restricts this to attentions by their number, counted from 0 in the order of their computation,
     or by the name of a module; `heads` to these heads of each. Nothing else is kept.
     """
+    model = getattr(model, "_orig_mod", model)  # that torch.compile made a fast version of
     collector, modules = Collector(layers, heads), RunningModules(model)
     finder = AttentionFinder(modules, collector.add)
     with ExitStack() as stack:

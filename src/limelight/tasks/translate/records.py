@@ -13,6 +13,7 @@ from limelight.view.collect import Attention
 from limelight.view.record import Candidate, Record, attention_maps, most_likely
 
 
+@torch.no_grad()
 def capture_translation(model: nn.Module, source: Tensor, target: Tensor, language: Language) -> Capture:
     """(S), (T) -> the logits (T, V) and the attention with which the model generates this target
 

@@ -13,7 +13,7 @@ LONGEST_TEXT = 80  # characters of an input or an answer in a title
 LONGEST_NAME = 30  # characters of a class in a title
 TINY = 1e-9  # a weight that is drawn in the colour of zero, but not left blank
 # The first of these parts that a record has is drawn.
-PARTS = ("cross-attention", "encoder", "decoder", "pooling")
+PARTS = ("cross-attention", "encoder", "decoder", "self-attention", "pooling")
 
 
 def draw_record(record: Record, *, title: str = "") -> Figure:
@@ -26,17 +26,25 @@ def draw_record(record: Record, *, title: str = "") -> Figure:
         return _draw_image(record, record.image, title)
     parts = {one.part for one in record.maps}
     part = next((part for part in PARTS if part in parts), record.maps[0].part)
-    chosen = [pair for pair in zip(record.maps, record.layers(), strict=True) if pair[0].part == part]
+    first = next(one for one in record.maps if one.part == part)
+    place = (part, first.queries, first.keys)  # layers of other lengths are not drawn
+    chosen = [
+        (one, layer)
+        for one, layer in zip(record.maps, record.layers(), strict=True)
+        if (one.part, one.queries, one.keys) == place
+    ]
     names = [f"layer {one.layer}, head {head}" for one, _ in chosen for head in range(one.heads)]
-    queries, keys = (record.sides[side] for side in (chosen[0][0].queries, chosen[0][0].keys))
+    queries, keys = record.sides[first.queries], record.sides[first.keys]
     weights = torch.cat([layer for _, layer in chosen])
-    weights = _without_rounded_zeros(weights, may_be_causal=part in ("encoder", "decoder"))
+    weights = _without_rounded_zeros(weights, may_be_causal=first.queries == first.keys)
     title = f"{title}: {_describe(record)}" if title else _describe(record)
     return draw_attention(weights[-MOST_MAPS:], queries, keys, title=title, names=names[-MOST_MAPS:])
 
 
 def _describe(record: Record) -> str:
     """The input, the prediction with its probability, and the correct answer where it is known."""
+    if not record.answer:
+        return shorten(record.given, LONGEST_TEXT)
     answer = shorten(record.answer, LONGEST_TEXT)
     is_translation = "target" in record.sides
     text = f"“{shorten(record.given, LONGEST_TEXT)}” → {f'“{answer}”' if is_translation else answer}"
@@ -65,7 +73,9 @@ def _without_rounded_zeros(weights: Tensor, *, may_be_causal: bool) -> Tensor:
 
 def _draw_image(record: Record, image: Picture, title: str) -> Figure:
     """The image, what the class token attends to (else the mean of all patches), and the prediction."""
-    layers_lHTT = torch.stack(record.layers())
+    size = image.first + image.rows * image.columns
+    whole = [one for one in record.layers() if one.shape[1:] == (size, size)]
+    layers_lHTT = torch.stack([one for one in whole if len(one) == len(whole[0])])
 
     def of_patches(weights: Tensor) -> Tensor:
         """(..., T, T) -> (..., y, x)"""
@@ -81,7 +91,7 @@ def _draw_image(record: Record, image: Picture, title: str) -> Figure:
         image.pixels,
         of_patches(layers_lHTT),
         of_patches(rollout(list(layers_lHTT))),
-        title=f"{title}: predicted {predictions}" if title else f"predicted {predictions}",
+        title=": ".join(part for part in (title, predictions and f"predicted {predictions}") if part),
     )
 
 

@@ -14,8 +14,9 @@ export function summary(record) {
   // A translation that differs from the reference may still be correct: both are shown, without a verdict.
   const differs = isTranslation(record) && record.truth !== null && !record.right;
   const reference = differs ? [part("reference", make("p", { class: "given" }, record.truth))] : [];
-  const predicted = part("prediction", prediction(record));
-  node.append(make("div", { class: "texts" }, ...given, predicted, ...reference));
+  // A model of unknown purpose has no answer.
+  const predicted = record.answer || record.truth !== null ? [part("prediction", prediction(record))] : [];
+  node.append(make("div", { class: "texts" }, ...given, ...predicted, ...reference));
   if (record.candidates.length && !isStepped(record)) {
     node.append(make("div", { class: "likely" }, bars(record.candidates, { chosen: record.answer })));
   }
