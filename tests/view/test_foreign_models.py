@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 import torch
@@ -355,7 +355,7 @@ def test_a_module_that_is_used_twice_has_two_maps() -> None:
 
 def test_a_compiled_model_is_captured_by_calling_the_model_that_it_was_compiled_from() -> None:
     model = encoder()
-    found = capture(torch.compile(model, backend="eager"), x())
+    found = capture(cast(nn.Module, torch.compile(model, backend="eager")), x())
     assert [one.name for one in found.attentions] == ["layers.0.self_attn", "layers.1.self_attn"]
 
 

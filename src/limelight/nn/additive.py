@@ -49,7 +49,7 @@ class AdditiveAttention(nn.Module):
             )
         weights_BTS = masked_softmax(self.score(queries, keys_BSA), mask)
         if self.weights.watched:
-            self.weights(weights_BTS.unsqueeze(1))  # one head
+            weights_BTS = self.weights(weights_BTS.unsqueeze(1)).squeeze(1)  # one head
         return weights_BTS @ memory
 
     def project(self, memory: Tensor) -> Tensor:

@@ -7,11 +7,12 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 Watcher = Callable[[Tensor], None]
+Edit = Callable[[Tensor], Tensor]
 Role = Literal["self", "cross", "pooling"]
 
 
 class Tap(nn.Module):
-    """Passes attention weights on to its watchers; without watchers, no weights are computed.
+    """Passes attention weights on to its watchers, and edits them; without either, no weights are computed.
 
     A tap is a module so that it has a name: `decoder.blocks.0.cross_attention.weights`. Its role is "self"
     where a sequence attends to itself, "cross" where it attends to a memory, and "pooling" where one learned
@@ -22,16 +23,22 @@ class Tap(nn.Module):
         super().__init__()
         self.role: Role = role
         self._watchers: list[Watcher] = []
+        self._edits: list[Edit] = []
         self._reuse: list[Tensor] = []
 
     @property
     def watched(self) -> bool:
-        """Whether the tap has watchers."""
-        return bool(self._watchers)
+        """Whether the weights are needed."""
+        return bool(self._watchers or self._edits)
+
+    @property
+    def edited(self) -> bool:
+        """Whether the weights are changed."""
+        return bool(self._edits)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy of a watched model is not watched."""
-        return self.__dict__ | {"_watchers": [], "_reuse": []}
+        return self.__dict__ | {"_watchers": [], "_edits": [], "_reuse": []}
 
     @contextmanager
     def watching(self, watcher: Watcher, reuse: Sequence[Tensor] = ()) -> Iterator[None]:
@@ -47,6 +54,15 @@ class Tap(nn.Module):
             self._watchers.remove(watcher)
             self._reuse = []
 
+    @contextmanager
+    def editing(self, edit: Edit) -> Iterator[None]:
+        """Replace the weights (B, H, T, S) of each pass by those that `edit` returns for them."""
+        self._edits.append(edit)
+        try:
+            yield
+        finally:
+            self._edits.remove(edit)
+
     def buffer(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """(B, H, T, K), (B, H, S, K) -> (B, H, T, S), a tensor to write their weights into; or None"""
         if not self._reuse:
@@ -57,6 +73,13 @@ class Tap(nn.Module):
 
     def forward(self, weights: Tensor) -> Tensor:
         """(B, H, T, S) -> (B, H, T, S)"""
+        for edit in self._edits:
+            weights = edit(weights)
         for watcher in self._watchers:
             watcher(weights)
         return weights
+
+
+def is_edited(model: nn.Module) -> bool:
+    """Whether any attention weights of the model are changed: fast copies of its weights must not be used."""
+    return any(isinstance(part, Tap) and part.edited for part in model.modules())

@@ -2,6 +2,7 @@
 
 from limelight.view.capture import Capture, capture, watch
 from limelight.view.collect import Attention
+from limelight.view.intervene import Intervention, blocked, intervene, off, pattern, temperature, uniform
 from limelight.view.plots.attention import draw_attention, draw_curves
 from limelight.view.plots.images import (
     draw_confusion,
@@ -15,6 +16,8 @@ from limelight.view.plots.masks_and_positions import darken, draw_mask, draw_pos
 __all__ = [
     "Attention",
     "Capture",
+    "Intervention",
+    "blocked",
     "capture",
     "darken",
     "draw_attention",
@@ -25,6 +28,11 @@ __all__ = [
     "draw_patch_attention",
     "draw_position_similarity",
     "draw_positions",
+    "intervene",
+    "off",
+    "pattern",
     "rollout",
+    "temperature",
+    "uniform",
     "watch",
 ]

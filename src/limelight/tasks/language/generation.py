@@ -4,6 +4,7 @@ import codecs
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -12,6 +13,7 @@ from torch import Tensor
 from limelight.data.text.text_vocabulary import END, UNKNOWN, TextVocabulary
 from limelight.models.decoder_only import LanguageGenerator, LanguageModel
 from limelight.nn import FastCache
+from limelight.nn.tap import is_edited
 from limelight.tasks.sampling import Sampling, draw_noise, sample
 
 GUESSES = 31  # tokens that are guessed before their logits are computed at once
@@ -39,8 +41,9 @@ def next_tokens(
     of them at once (Leviathan et al. 2023). Guesses up to the first wrong one are kept: apart from rounding,
     the tokens do not depend on the guesses.
     """
-    generator = model.generator()
-    draft = generator.draft()
+    # Fast copies of the weights know nothing of changed attention weights.
+    generator: Any = model if is_edited(model) else model.generator()
+    draft = None if generator is model else generator.draft()
     device = next(model.parameters()).device
     choose = _Choice(options, device)
     tokens = list(start)
@@ -58,9 +61,9 @@ def next_tokens(
             tokens.append(token)
             if guesses[right : right + 1] != [token]:
                 break
-        if guesses:  # fewer guesses where many are wrong
-            most = min(GUESSES, 2 * right + 1)
-        cache.length -= len(guesses) - right
+        if guesses:
+            most = min(GUESSES, 2 * right + 1)  # fewer where many are wrong
+            cache.length -= len(guesses) - right
         if cache.length < capacity:
             count = min(most, left - 1, capacity - cache.length - 1)
             guesses = _guess(draft, tokens, cache, choose, count) if draft else []

@@ -21,6 +21,7 @@ from limelight.models.recurrent import Recurrent, RecurrentConfig
 from limelight.models.sizes import Sizes
 from limelight.models.transformer import Transformer, TransformerConfig
 from limelight.nn import cross_entropy, padding_mask
+from limelight.nn.tap import is_edited
 from limelight.progress import track
 from limelight.tasks.metrics import Judgement
 from limelight.tasks.task import (
@@ -322,7 +323,9 @@ class Translate(Task[PairData]):
     def decode(self, model: nn.Module, rows: Ragged, search: Search) -> list[list[Hypothesis]]:
         """The best translations of each row, in order; sentences of similar length share a batch."""
         device = next(model.eval().parameters()).device
-        generator: Generator = cast(Transformer | Recurrent, model).generator()
+        own = cast(Transformer | Recurrent, model)
+        # Fast copies of the weights know nothing of changed attention weights.
+        generator: Generator = own if is_edited(model) else own.generator()
         found: dict[int, list[Hypothesis]] = {}
         batches = even_batches(rows.lengths, TOGETHER)
         for index in track(batches, len(batches)):

@@ -192,20 +192,31 @@ def arrange(weights: Tensor, layout: Layout, heads: int | None) -> Tensor:
 
     `heads` is the number of heads, where it is known from the module; it is used where the axes are assumed.
     """
+    parts, order = _arrangement(weights, layout, heads)
+    ordered = weights.reshape([size for _, size in parts]).permute(order)
+    return ordered.reshape([math.prod(size for kind, size in parts if kind == one) for one in ORDER])
+
+
+def restore(arranged: Tensor, weights: Tensor, layout: Layout, heads: int | None) -> Tensor:
+    """(B, H, T, S) -> the axes of the weights, as they were before `arrange`"""
+    parts, order = _arrangement(weights, layout, heads)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return arranged.reshape([parts[i][1] for i in order]).permute(back).reshape(weights.shape)
+
+
+ORDER = ("batch", "head", "query", "key")
+
+
+def _arrangement(
+    weights: Tensor, layout: Layout, heads: int | None
+) -> tuple[list[tuple[str, int]], list[int]]:
+    """What each part of the axes is, and the order of the parts in (B, H, T, S)."""
     lead = [part for part in layout.parts if part[0] not in ("query", "key")]
-    kinds = _lead_kinds(weights, layout, lead, heads)
-    parts, place = list[tuple[str, int]](), 0
+    kinds = iter(_lead_kinds(weights, layout, lead, heads))
+    parts = list[tuple[str, int]]()
     for kind, size in layout.parts:
-        if kind in ("query", "key"):
-            parts.append((kind, size))
-        else:
-            parts += kinds[place]
-            place += 1
-    order = sorted(range(len(parts)), key=lambda i: ("batch", "head", "query", "key").index(parts[i][0]))
-    sizes = [
-        math.prod(size for kind, size in parts if kind == one) for one in ("batch", "head", "query", "key")
-    ]
-    return weights.reshape([size for _, size in parts]).permute(order).reshape(sizes)
+        parts += [(kind, size)] if kind in ("query", "key") else next(kinds)
+    return parts, sorted(range(len(parts)), key=lambda i: ORDER.index(parts[i][0]))
 
 
 def _lead_kinds(

@@ -38,6 +38,9 @@ Watcher = Callable[[str, Role, tuple[int, ...], Tensor], None]
 The origin is the numbers of the tensors from which queries and keys were projected, if they are known.
 """
 
+Editor = Callable[[str, Role, tuple[int, ...], Tensor], Tensor]
+"""The same, to return other weights; called for each softmax that may be attention."""
+
 
 @dataclass(eq=False)
 class Weights:
@@ -61,17 +64,23 @@ class Mark:
 
 
 class AttentionFinder(TorchDispatchMode):
-    """Calls `watcher` for each attention among the operations of torch."""
+    """Calls `watcher` for each attention among the operations of torch.
+
+    An `editor` replaces the weights where they are computed by a softmax: fused kernels must be switched off,
+    and there are no gradients.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """False: otherwise the first operation imports the compiler, which takes most of a second."""
         return False
 
-    def __init__(self, modules: RunningModules, watcher: Watcher) -> None:
+    def __init__(
+        self, modules: RunningModules, watcher: Watcher | None = None, editor: Editor | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.unseen = dict[str, None]()  # modules whose weights are not computed as a whole
-        self._modules, self._watcher = modules, watcher
+        self._modules, self._watcher, self._editor = modules, watcher, editor
         self._layouts = Layouts()
         self._known = dict[int, Weights | Mark]()  # by the id of a tensor, as in Layouts
         self._padded_length: int | None = None
@@ -188,6 +197,11 @@ class AttentionFinder(TorchDispatchMode):
         if layout is None or _has_tap(module):
             return None
         self._layouts.set(output, layout)
+        if self._editor is not None:
+            heads = _heads(module)
+            arranged = axes.arrange(output, layout, heads)
+            edited = self._editor(name, self._role(layout), layout.sources, arranged)
+            output.copy_(axes.restore(edited, output, layout, heads))
         return Weights(output, layout, output.shape[axis], name, module)
 
     def _finish(self, weights: Weights) -> None:
@@ -205,8 +219,9 @@ class AttentionFinder(TorchDispatchMode):
             self.unseen[self._modules.current[0]] = None
 
     def _report(self, name: str, module: nn.Module, layout: Layout, weights: Tensor) -> None:
-        arranged = axes.arrange(weights.detach(), layout, _heads(module))
-        self._watcher(name, self._role(layout), layout.sources, arranged)
+        if self._watcher is not None:
+            arranged = axes.arrange(weights.detach(), layout, _heads(module))
+            self._watcher(name, self._role(layout), layout.sources, arranged)
 
     def _role(self, layout: Layout) -> Role:
         """Self-attention if the queries are among the keys; if that is not known, if there are as many."""
@@ -230,7 +245,7 @@ class AttentionFinder(TorchDispatchMode):
         self._layouts.set(output, axes.product(query, value, self._layouts.number()))
         scores = axes.product(query, axes.transposed(key), self._layouts.number())
         layout = axes.attention_axes(scores, -1)
-        if layout is not None and not _has_tap(module):
+        if layout is not None and self._watcher is not None and not _has_tap(module):
             self._report(name, module, layout, scaled_dot_product(given))
         return result
 
@@ -240,7 +255,8 @@ class AttentionFinder(TorchDispatchMode):
         is_layer = "src" in given
         name = f"{name}.self_attn".lstrip(".") if is_layer else name
         is_self = is_layer or given["key"] is given["query"]
-        self._watcher(name, "self" if is_self else "cross", (), fast_path(given, self._padded_length))
+        if self._watcher is not None:
+            self._watcher(name, "self" if is_self else "cross", (), fast_path(given, self._padded_length))
         return func(*args, **kwargs)
 
 
