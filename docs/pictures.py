@@ -11,6 +11,8 @@ from playwright.sync_api import Page, sync_playwright
 
 import limelight
 from limelight.experiment import Run
+from limelight.experiment.examples import with_variants
+from limelight.tasks.task import Example
 from limelight.view.page import explorer_page
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -41,17 +43,25 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     translate, digits = trained_run("translate"), trained_run("digits")
     digit = digits.dataset.examples("test").pixels[3]
-    captured = {"translate": translate.see(SENTENCE), "digits": digits.see(digit)}
+    (sentence,) = translate.see(SENTENCE).records
+    captured = {
+        "translate": with_variants(translate, [(Example(SENTENCE, ()), sentence)]),
+        "digits": digits.see(digit).records,
+    }
     with sync_playwright() as program:
         browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1360, "height": 860})
-        for name, result in captured.items():
+        for name, records in captured.items():
             file = FOLDER / f"{name}.html"
-            file.write_text(explorer_page(name, result.records))
+            file.write_text(explorer_page(name, records))
             page.goto(file.absolute().as_uri())
             page.wait_for_selector("canvas")
             if name == "translate":
                 save_screenshot(page, "overview")
+                page.get_by_role("button", name="cross-attention, layer 1, head 0").click()
+                page.get_by_role("application").press("x")
+                save_screenshot(page, "changes")
+                page.get_by_role("button", name="Undo").click()
                 page.get_by_role("tab", name="Flow").click()
                 save_screenshot(page, "flow")
                 page.get_by_role("tab", name="Translation").click()

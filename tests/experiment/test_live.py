@@ -15,6 +15,8 @@ from support import must_fail
 import limelight
 from limelight.experiment import Run
 from limelight.experiment.pages import about
+from limelight.view import blocked, intervene, off
+from limelight.view.record import Record
 
 pytestmark = needs_browser
 
@@ -162,3 +164,83 @@ def test_an_image_file_is_answered(digits: tuple[Run, str], tmp_path: Path) -> N
         page.get_by_role("tab", name="Image").click()
         expect(page.locator("#explorer canvas").first).to_be_visible()
         assert page.locator("#explorer canvas").count() > 2 * run.experiment.model.model_dump()["heads"]
+
+
+def test_heads_are_switched_off_and_cells_are_blocked(reverse: tuple[Run, str]) -> None:
+    run, address = reverse
+    name = run.see("3 1 4").records[0].maps[0].name
+    with intervene(run.model, {name: off(1)}):
+        without_head = run.see("3 1 4").records[0]
+    with intervene(run.model, {name: [off(1), blocked(2, 0, 0)]}):
+        without_both = run.see("3 1 4").records[0]
+    with opened(allowed=address) as page:
+        page.goto(address)
+        type_input(page, "3 1 4")
+        page.get_by_role("button", name="encoder, layer 0, head 1").click()
+        page.get_by_role("button", name="Switch this head off").click()
+        changes = page.get_by_role("group", name="changes of the attention")
+        expect(changes).to_contain_text("encoder, layer 0, head 1 off")
+        expect(changes).to_contain_text(without_head.answer)
+        expect(page.get_by_role("button", name="Switch this head on")).to_be_focused()
+        assert "changes=0.1" in page.url
+        check_shown(page, without_head)
+        must_fail(check_shown, page, without_both)
+        # With the keyboard: the cell in the third row and the first column of head 0
+        page.get_by_role("button", name="encoder, layer 0, head 0").press("Enter")
+        stage = page.get_by_role("application")
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "b"):
+            stage.press(key)
+        expect(changes).to_contain_text("head 0: “4” ↛ “3”")
+        expect(changes.get_by_role("status")).not_to_have_text("computing …")
+        assert "changes=0.1%2C0.0.2.0" in page.url
+        check_shown(page, without_both)
+        shown = page.url
+        page.reload()  # the address is enough
+        expect(changes).to_contain_text("head 0: “4” ↛ “3”")
+        expect(changes.get_by_role("status")).not_to_have_text("computing …")
+        check_shown(page, without_both)
+        assert page.url == shown
+        page.get_by_role("button", name="Undo").click()
+        expect(changes).not_to_contain_text("↛")
+        expect(changes.get_by_role("status")).not_to_have_text("computing …")
+        check_shown(page, without_head)
+        changes.get_by_role("button", name="head 1 off: take back").click()
+        expect(changes).to_have_text("")
+        check_shown(page, run.see("3 1 4").records[0])
+
+
+def test_a_click_on_a_cell_blocks_it(reverse: tuple[Run, str]) -> None:
+    _, address = reverse
+    with opened(allowed=address) as page:
+        page.goto(address)
+        type_input(page, "3 1 4")
+        expect(page.locator("#explorer .given")).to_have_text("3 1 4")
+        box = page.locator(".stage canvas").bounding_box()
+        assert box is not None
+        page.locator(".stage canvas").click(position={"x": box["width"] - 20, "y": box["height"] - 20})
+        changes = page.get_by_role("group", name="changes of the attention")
+        expect(changes).to_contain_text("“4” ↛ “4”")
+        expect(page.locator(".readout").first).to_contain_text("with weight 0.000")
+
+
+def check_shown(page: Page, expected: Record) -> None:
+    """The page shows the answer and the weights of a record."""
+    expect(page.locator("#explorer .answer strong")).to_have_text(expected.answer)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save data").click()
+    saved = json.loads(Path(download.value.path()).read_text())
+    assert saved["answer"] == expected.answer
+    for weights, layer in zip(saved["weights"], expected.layers(), strict=True):
+        assert torch.allclose(torch.tensor(weights), layer, atol=1e-5)
+
+
+def test_a_changed_translation_is_another_one(translate: tuple[Run, str]) -> None:
+    run, address = translate
+    with intervene(run.model, {"decoder.blocks.0.cross_attention": off()}):
+        (expected,) = run.see("two cat").records
+    with opened(allowed=address) as page:
+        page.goto(f"{address}#given=two cat")
+        number = [one.name for one in expected.maps].index("decoder.blocks.0.cross_attention")
+        page.evaluate(f"location.hash = 'given=two cat&changes={number}.-1'")
+        expect(page.get_by_role("group", name="changes of the attention")).to_contain_text("all heads off")
+        expect(page.locator("#explorer .answer strong")).to_have_text(expected.answer)

@@ -22,7 +22,7 @@ from limelight.experiment import Run
 from limelight.experiment.examples import examples
 from limelight.experiment.pages import about, draw_page, write_records
 from limelight.training import checkpoint
-from limelight.view import watch
+from limelight.view import intervene, off, watch
 from limelight.view.page import explorer_page, report_page
 from limelight.view.prompt import Prompt
 from limelight.view.record import AttentionMap, Record, pack
@@ -95,6 +95,26 @@ def test_the_page_shows_the_maps_of_the_model(run: Run, tmp_path: Path) -> None:
         other = records[0].model_copy(update={"given": "3 1 4 1 5 9 3"})
         must_fail(check_read_back, page, run, [other, *records[1:]])
         assert page.title() == "reverse"
+
+
+@needs_browser
+def test_a_head_can_be_switched_off_in_a_saved_page(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(draw_page(run, "3 1 4 1 5 9 2"))
+    name = run.see("3 1 4 1 5 9 2").records[0].maps[0].name
+    with intervene(run.model, {name: off(0)}):
+        expected = run.see("3 1 4 1 5 9 2").records[0]
+    with opened() as page:
+        page.goto(path.as_uri())
+        page.get_by_role("button", name="layer 0, head 0").or_(page.get_by_role("application")).first.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("application").press("x")
+        changes = page.get_by_role("group", name="changes of the attention")
+        expect(changes).to_contain_text("head 0 off")
+        expect(page.locator("#explorer .answer strong")).to_have_text(expected.answer)
+        expect(page.get_by_text("Click a cell to block it")).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        expect(changes).to_have_text("")
 
 
 @needs_browser

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   fetchRecord,
+  makeFetcher,
   makeRequester,
   readResponse,
   retryDelay,
@@ -120,6 +121,46 @@ test("text is sent as JSON, a file as the raw body", async () => {
   await fetchRecord({ given: "", tokens: [3, 5], seed: 7 }, undefined, server.tools);
   assert.equal(server.requests[2].body, '{"given":"","tokens":[3,5],"seed":7}');
   assert.equal(server.requests[2].headers["Content-Type"], "application/json");
+});
+
+test("changes are sent in the address, for texts and files", async () => {
+  const server = makeServer(GOOD);
+  await fetchRecord("x", undefined, { ...server.tools, changes: [{ name: "a.b", head: 1 }] });
+  assert.equal(server.requests[0].address, `api/record?changes=${encodeURIComponent('[{"name":"a.b","head":1}]')}`);
+});
+
+test("a changed record has the one without changes as its base, which is requested once per input", async () => {
+  const sent = [];
+  let changes = [];
+  const fetcher = makeFetcher(
+    () => changes,
+    async (input, signal, { changes: named = [] } = {}) => {
+      sent.push([input, named.length]);
+      return { input, count: named.length, maps: [{ name: "first" }] };
+    },
+  );
+  assert.equal((await fetcher("a")).base, undefined);
+  changes = [{ map: 0, head: 1 }];
+  const changed = await fetcher("a");
+  assert.deepEqual([changed.count, changed.base.count], [1, 0]);
+  changes = [...changes, { map: 0, head: 2 }];
+  assert.equal((await fetcher("a")).base.count, 0);
+  await fetcher("b");
+  assert.deepEqual(sent, [["a", 0], ["a", 1], ["a", 2], ["b", 0], ["b", 2]]);
+  changes = [{ map: 7, head: 0 }]; // of another model
+  assert.equal((await fetcher("b")).base, undefined);
+});
+
+test("a token that is sampled is requested once, with the changes", async () => {
+  const sent = [];
+  const send = async (input, signal, { changes = [] } = {}) => {
+    sent.push([input.tokens.length, changes.length]);
+    return { maps: [{ name: "first" }] };
+  };
+  const fetcher = makeFetcher(() => [{ map: 0, head: 0 }], send);
+  await fetcher({ given: "", tokens: [] });
+  await fetcher({ given: "", tokens: [5], temperature: 1, seed: 2 });
+  assert.deepEqual(sent, [[0, 0], [0, 1], [1, 1]]);
 });
 
 test("a busy server gets one retry, after the time in Retry-After", async () => {

@@ -12,6 +12,10 @@ test("a state is decoded as it was encoded", () => {
     step: 13,
     sort: "focused",
     temperature: 0.7,
+    changes: [
+      { map: 3, head: 1 },
+      { map: 0, head: -1, query: 2, key: 13 },
+    ],
     given: "ein & zwei = <drei> # ü 😀\n",
   };
   assert.deepEqual(decodeState(encodeState(state)), state);
@@ -37,6 +41,12 @@ test("invalid values give the defaults", () => {
     "sort=constructor",
   ];
   invalid.push(
+    "changes=3",
+    "changes=3.1.2",
+    "changes=3.-2",
+    "changes=3.1,",
+    "changes=a.b",
+    `changes=${Array(65).fill("1.1").join(",")}`,
     "record=-1",
     "temperature=-1",
     "temperature=10.5",
@@ -52,6 +62,12 @@ test("invalid values give the defaults", () => {
     "step=Infinity",
   );
   invalid.push(
+    "changes=3",
+    "changes=3.1.2",
+    "changes=3.-2",
+    "changes=3.1,",
+    "changes=a.b",
+    `changes=${Array(65).fill("1.1").join(",")}`,
     "off=,",
     "off=1,,2",
     "off=a",

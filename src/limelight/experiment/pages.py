@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from limelight.errors import WrongInput, wrong
-from limelight.experiment.examples import examples
+from limelight.experiment.examples import examples, recorded_examples, with_variants
 from limelight.experiment.explain import explain_experiment
 from limelight.experiment.figures import attention_figure, page_figures
 from limelight.experiment.run import Run
-from limelight.tasks.task import LONGEST_RECORD
+from limelight.tasks.task import LONGEST_RECORD, Example
 from limelight.training.progress import show_metric
 from limelight.view import darken
 from limelight.view.explorer import FIGURES, as_json
@@ -43,13 +43,18 @@ def _inputs(run: Run, given: str) -> list[str]:
 
 def draw_page(run: Run, given: str | None = None) -> str:
     """The report of a run as HTML; a given input comes before the held-out examples."""
-    found = examples(run) if given is None else _available_examples(run)
-    records = found if given is None else [*run.see(*_inputs(run, given)).records, *found]
+    found = recorded_examples(run) if given is None else _available_examples(run)
+    has_data = bool(found)
+    if given is not None:
+        inputs = _inputs(run, given)
+        seen = run.see(*inputs).records
+        found = [*((Example(one, ()), record) for one, record in zip(inputs, seen, strict=True)), *found]
+    records = with_variants(run, found)
     explained = explain_experiment(run.path)
     return report_page(
         run.experiment.name,
         _facts(run),
-        list(page_figures(run, with_data=bool(found)).values()),
+        list(page_figures(run, with_data=has_data).values()),
         records,
         explained.words,
         [layer.row for layer in explained.layers],
@@ -58,7 +63,7 @@ def draw_page(run: Run, given: str | None = None) -> str:
 
 def about(run: Run) -> About:
     """What the live page shows before its first request."""
-    found = _available_examples(run)
+    found = [record for _, record in _available_examples(run)]
     typed = tuple(record.given for record in found if record.given)
     generates = run.task.reads_prompts
     return About(
@@ -72,10 +77,10 @@ def about(run: Run) -> About:
     )
 
 
-def _available_examples(run: Run) -> list[Record]:
+def _available_examples(run: Run) -> list[tuple[Example, Record]]:
     """The examples of a run; none if its data is missing, because a given input can still be shown."""
     try:
-        return examples(run)
+        return recorded_examples(run)
     except WrongInput:
         return []
 

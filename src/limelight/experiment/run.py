@@ -30,6 +30,7 @@ from limelight.training.journal import read_journal
 from limelight.training.loop import SETTINGS
 from limelight.training.progress import Metrics
 from limelight.training.weights import load_weights
+from limelight.view.changes import Changed, changing
 from limelight.view.explorer import Explorer
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record
@@ -183,13 +184,24 @@ class Run:
     def _first(self) -> Tensor:
         return self.dataset.batch(self.dataset.held_out, torch.tensor([0])).inputs[0]
 
-    def record(self, inputs: Sequence[Input | Prompt]) -> list[Record | WrongInput]:
+    def record(self, inputs: Sequence[Input | Prompt | Changed]) -> list[Record | WrongInput]:
         """One record per input, in order; for an invalid input, its error."""
+        if any(isinstance(one, Changed) for one in inputs):
+            return [found for one in inputs for found in self._record_changed(one)]
         if not self.task.reads_prompts and any(isinstance(one, Prompt) for one in inputs):
             raise WrongInput("only a language model reads a Prompt; give a text")
         name = {"name": self.experiment.name}
         records = self.task.record(self.model, cast(Sequence[Input], inputs))
         return [one if isinstance(one, WrongInput) else one.model_copy(update=name) for one in records]
+
+    def _record_changed(self, one: Input | Prompt | Changed) -> list[Record | WrongInput]:
+        if not isinstance(one, Changed):
+            return self.record([one])
+        try:
+            with changing(self.model, one.changes):
+                return self.record([one.given])
+        except WrongInput as refusal:
+            return [refusal]
 
     def evaluate(
         self, split: str | None = None, *, data: str | Path | None = None, **options: Any

@@ -78,6 +78,32 @@ class Continuation(Config):
     )
 
 
+class VariantRecord(Config):
+    """What a record becomes if a head is switched off."""
+
+    answer: str = Field(description="the prediction")
+    probability: float | None = Field(None, description="probability of the prediction; none for a number")
+    right: bool | None = Field(None, description="whether the prediction is correct, where that is defined")
+    sides: dict[str, tuple[str, ...]] = Field(description="tokens by side")
+    weights: str = Field(description="the weights of all maps")
+    candidates: tuple[Candidate, ...] = Field((), description="other answers")
+    steps: tuple[tuple[Candidate, ...], ...] = Field((), description="candidates per token")
+
+
+class Variant(Config):
+    """The result without one head, so that a saved page can switch it off."""
+
+    map: int = Field(description="the index of the map")
+    head: int = Field(description="the head that is switched off")
+    record: VariantRecord = Field(description="the fields of the record that differ")
+
+    @staticmethod
+    def of(number: int, head: int, record: "Record") -> "Variant":
+        """The variant for the record without a head of the map with this number."""
+        fields = {name: getattr(record, name) for name in VariantRecord.model_fields}
+        return Variant(map=number, head=head, record=VariantRecord(**fields))
+
+
 class Record(Config):
     """One input, its answer, and every attention map. Pages read it as JSON."""
 
@@ -96,6 +122,7 @@ class Record(Config):
     stepped: str = Field("", description="the side that was predicted token by token")
     image: Picture | None = Field(None, description="the input, where it is an image")
     continuation: Continuation | None = Field(None, description="of a language model: how the text can go on")
+    variants: tuple[Variant, ...] = Field((), description="the results without one head each")
 
     def layers(self) -> list[Tensor]:
         """-> (H, T, S) per map"""

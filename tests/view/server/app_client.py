@@ -19,6 +19,7 @@ from limelight.data.images.decode import read_image
 from limelight.errors import WrongInput
 from limelight.nn import BlockConfig, Encoder
 from limelight.view import watch
+from limelight.view.changes import Changed
 from limelight.view.prompt import Prompt
 from limelight.view.record import AttentionMap, Record, pack
 from limelight.view.server.app import About
@@ -66,6 +67,8 @@ class TinyModel:
     def values(self, given: Input) -> list[int]:
         if isinstance(given, bytes):
             return read_image(given, (IMAGE_SIZE, IMAGE_SIZE), 1).flatten().tolist()
+        if isinstance(given, Changed):  # a model with changed attention sees an input of its own
+            return [*self.values(given.given), len(given.changes)]
         text, tokens = (given.given, given.tokens) if isinstance(given, Prompt) else (given, ())
         if not 0 < len(text) <= TEXT.longest:
             raise WrongInput(f"the input has {len(text)} letters; allowed: 1 to {TEXT.longest}")

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from app_client import (
@@ -29,11 +30,12 @@ from starlette.routing import Route
 from support import must_fail, mutated
 
 import limelight.view.server.app as app_module
+from limelight.view.changes import Change, Changed
 from limelight.view.page import WEB_FOLDER
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 from limelight.view.server.app import CONTENT_TYPES, create_app
-from limelight.view.server.queue import Input, Limits
+from limelight.view.server.queue import Limits
 from limelight.view.server.security import Guard, refusal_reason
 
 PROMISED = {
@@ -117,6 +119,39 @@ def test_invalid_input_gets_a_one_line_error_with_the_reason(body: bytes, reason
     assert reason in response.json["error"]
     assert "\n" not in response.json["error"]
     assert len(response.json["error"]) <= 300
+
+
+def send_changes(changes: str) -> HttpResponse:
+    path = f"/api/record?changes={quote(changes)}"
+    return run_client(
+        create_app(TinyModel(), TEXT),
+        lambda client: client.send("POST", path, b'{"given": "abc"}', (HOST, JSON)),
+    )
+
+
+def test_changes_of_the_attention_are_sent_in_the_address() -> None:
+    response = send_changes('[{"name": "attention", "head": 1}, {"name": "attention", "query": 2, "key": 0}]')
+    changes = (Change(name="attention", head=1), Change(name="attention", query=2, key=0))
+    assert Record.model_validate_json(response.body) == TinyModel().record(Changed("abc", changes))
+    assert send_changes("[]").json["sides"]["input"] == ["97", "98", "99"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ("", "changes: Invalid JSON"),
+        ("{}", "changes: Input should be a valid array"),
+        ('[{"head": 1}]', "changes.0.name: Field required"),
+        ('[{"name": "a", "head": -1}]', "changes.0.head: Input should be greater than or equal to 0"),
+        ('[{"name": "a", "query": 1}]', "changes: a blocked cell has a query and a key"),
+        (json.dumps([{"name": "a"}] * 257), "changes: "),
+    ],
+)
+def test_invalid_changes_get_a_one_line_error(changes: str, reason: str) -> None:
+    response = send_changes(changes)
+    assert response.status == 400
+    assert reason in response.json["error"]
+    assert "\n" not in response.json["error"]
 
 
 def test_a_text_that_grows_is_sent_with_its_tokens() -> None:
@@ -348,7 +383,7 @@ TEXTS = [json.dumps({"given": given}).encode() for given in ("abc", "limelight",
 class UncheckedHandlers(app_module.Handlers):
     """A broken variant: does not validate the body."""
 
-    async def _read(self, request: Request) -> Input:
+    async def _read(self, request: Request) -> str | bytes | Prompt:
         return json.loads(await self._read_body(request, 10_000))["given"]
 
 

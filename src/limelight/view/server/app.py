@@ -9,6 +9,10 @@ The body of POST /api/record is {"given": "some text"} with Content-Type applica
 and an image file with Content-Type image/* or application/octet-stream for an image model. A model that
 generates text also takes the other fields of `Prompt`: {"given": "Once", "tokens": [5], "temperature": 0.8}.
 
+    POST /api/record?changes=[{"name": "encoder.blocks.0.self_attention", "head": 1}]
+
+The same with changed attention: a list of `Change` as JSON, encoded for a URL.
+
 An error response has the body {"error": "one line"} and one of these status codes:
 
     400  the input is invalid, or this is not a valid HTTP request
@@ -41,11 +45,12 @@ from starlette.routing import Route
 
 from limelight.config import Config
 from limelight.errors import WrongInput
+from limelight.view.changes import Changed, read_changes
 from limelight.view.page import WEB_FOLDER
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 from limelight.view.server.connection import HOST, run_server
-from limelight.view.server.queue import LIMITS, Input, Limits, MakeRecords, QueueFull, RequestQueue
+from limelight.view.server.queue import LIMITS, Limits, MakeRecords, QueueFull, RequestQueue
 from limelight.view.server.security import RETRY_AFTER, TOKEN, Guard, error_response, is_local
 
 CONTENT_TYPES = {
@@ -162,7 +167,9 @@ class Handlers:
         self._check_content_type(request.headers.get("content-type", ""))
         try:
             with self._queue.reserve() as slot:
-                slot.input = await self._read(request)
+                changes = read_changes(request.query_params.get("changes", "[]"))
+                given = await self._read(request)
+                slot.input = Changed(given, changes) if changes else given
                 return _as_json(await _unless_disconnected(request, self._queue.compute(slot)))
         except QueueFull:
             raise HTTPException(503, "too many requests are waiting; try again later", RETRY_AFTER) from None
@@ -178,7 +185,7 @@ class Handlers:
         if self._about.kind == "image" and not is_image:
             raise HTTPException(415, "send an image file as image/* or application/octet-stream")
 
-    async def _read(self, request: Request) -> Input:
+    async def _read(self, request: Request) -> str | bytes | Prompt:
         if self._about.kind == "image":
             return await self._read_body(request, self._limits.image_bytes)
         body = await self._read_body(request, self._limits.text_bytes)

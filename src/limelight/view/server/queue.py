@@ -11,10 +11,12 @@ from pydantic import Field
 
 from limelight.config import Config
 from limelight.errors import WrongInput
+from limelight.view.changes import Changed
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record
 
-Input = str | bytes | Prompt  # a line of text, the bytes of an image file, or a text that grows
+# A line of text, the bytes of an image file, or a text that grows; perhaps with changed attention
+Input = str | bytes | Prompt | Changed
 # Returns one result per input, in order; the result of an invalid input is its error.
 MakeRecords = Callable[[Sequence[Input]], Sequence[Record | WrongInput]]
 

@@ -1,4 +1,6 @@
 // The explorer: selects a record, shows its views as tabs, and saves images and data.
+import { changeBar } from "./change_bar.js";
+import { encodeChanges, isSame, storedVariant, toggle } from "./changes.js";
 import { decodeMaps } from "./decode.js";
 import { labelledSelect, make, newId } from "./dom.js";
 import { flow } from "./flow.js";
@@ -32,11 +34,12 @@ function stepLabel({ record }) {
 }
 
 // Builds the explorer in an element. A live page starts without records and adds them with `show`.
-export function explore(element, records, { live = false, state = readAddress() } = {}) {
-  const explorer = new Explorer(element, records, live, state);
+// Its `recompute` requests the record again after the attention was changed.
+export function explore(element, records, { recompute = null, state = readAddress() } = {}) {
+  const explorer = new Explorer(element, records, recompute, state);
   return {
     ready: records.length ? explorer.open(records[explorer.state.record] ?? records[0]) : Promise.resolve(),
-    show: (record) => explorer.open(record),
+    show: (record, options) => explorer.open(record, options),
     set: (change) => explorer.set(change),
     redraw: () => explorer.view?.redraw(),
     get state() {
@@ -46,10 +49,11 @@ export function explore(element, records, { live = false, state = readAddress() 
 }
 
 class Explorer {
-  constructor(element, records, live, state) {
-    Object.assign(this, { element, records, live, state: { ...DEFAULTS, ...state } });
+  constructor(element, records, recompute, state) {
+    Object.assign(this, { element, records, recompute, state: { ...DEFAULTS, ...state } });
     this.opened = 0; // number of records opened so far
     this.head = make("div", { class: "head" });
+    this.bar = make("div");
     this.panel = make("div", { class: "panel", role: "tabpanel", id: newId("panel") });
     element.classList.add("explorer");
     element.replaceChildren();
@@ -61,26 +65,57 @@ class Explorer {
     writeAddress(this.state);
   }
 
-  // Decoding is asynchronous; the result is dropped if another record has been opened meanwhile.
-  async open(record) {
+  get live() {
+    return this.recompute !== null;
+  }
+
+  // Decoding is asynchronous; the result is dropped if another record has been opened meanwhile. A live page
+  // cannot change the attention of an example that nobody sent (`canChange`).
+  async open(record, { canChange = this.live || Boolean(record.variants?.length) } = {}) {
     this.opened += 1;
     this.record = record;
     const number = this.opened;
+    const stored = this.live ? undefined : storedVariant(record, this.state.changes);
+    const base = stored ? record : record.base;
+    const shown = stored ?? record;
     let maps;
+    let baseMaps;
     try {
-      maps = await decodeMaps(record);
+      [maps, baseMaps] = await Promise.all([decodeMaps(shown), base ? decodeMaps(base) : null]);
     } catch (error) {
       if (number === this.opened) this.showError(error);
       return;
     }
     if (number !== this.opened) return;
-    this.host = makeHost(
-      record,
-      maps,
-      () => this.state,
-      (change) => this.set(change),
-    );
+    this.host = makeHost(shown, maps, () => this.state, {
+      set: (change) => this.set(change),
+      change: canChange ? (change) => this.change(change) : null,
+      canBlock: canChange && this.live,
+      base: base ? { record: base, maps: baseMaps } : null,
+      memory: record.given === this.host?.record.given ? this.host.memory : {},
+    });
     this.build();
+  }
+
+  // A saved page has results for single heads only.
+  change(change) {
+    const { changes } = this.state;
+    if (!this.live && !storedVariant(this.record, [change])) return;
+    const isTaken = !this.live && changes.some((one) => isSame(one, change));
+    if (this.live) this.setChanges(toggle(changes, change));
+    else this.setChanges(isTaken ? [] : [change]);
+  }
+
+  setChanges(changes) {
+    this.set({ changes });
+    if (this.live) {
+      this.drawChanges();
+      this.recompute();
+    } else this.open(this.record);
+  }
+
+  drawChanges() {
+    this.bar.replaceChildren(changeBar(this.host, (changes) => this.setChanges(changes)));
   }
 
   showError(error) {
@@ -90,8 +125,16 @@ class Explorer {
     this.element.replaceChildren(this.head, make("p", { class: "error", role: "alert" }, text));
   }
 
+  // An element with the focus that is built anew has it again.
   build() {
+    const { keep } = document.activeElement?.dataset ?? {};
+    this.buildViews();
+    if (keep) this.element.querySelector(`[data-keep="${keep}"]`)?.focus({ preventScroll: true });
+  }
+
+  buildViews() {
     const { host } = this;
+    this.drawChanges();
     const views = VIEWS.filter(({ fits }) => fits(host));
     this.head.replaceChildren(...this.recordSelect(), ...this.answer(host.record));
     if (!views.length) {
@@ -106,6 +149,7 @@ class Explorer {
     });
     this.element.replaceChildren(
       this.head,
+      this.bar,
       make("div", { class: "bar-top" }, tabs, this.saveButtons()),
       this.panel,
     );
@@ -139,7 +183,7 @@ class Explorer {
   }
 
   async select(record) {
-    this.set({ record, step: 0 });
+    this.set({ record, step: 0, changes: [] });
     await this.open(this.records[record]);
     this.head.querySelector("select")?.focus();
   }
@@ -169,8 +213,13 @@ class Explorer {
 
   // The address was edited, or a link was pasted into the open page.
   onHashChange() {
+    const before = encodeChanges(this.state.changes);
     this.state = readAddress();
     if (!this.record) return;
+    if (this.live && encodeChanges(this.state.changes) !== before) {
+      this.setChanges(this.state.changes);
+      return;
+    }
     this.open(this.live ? this.record : (this.records[this.state.record] ?? this.records[0]));
   }
 }

@@ -1,13 +1,20 @@
 // The interface between the page and a view: the record, its decoded maps, and the selections of the user.
 import { badgesOf } from "./badges.js";
+import { isOff, shareMoved } from "./changes.js";
 import { ALL } from "./decode.js";
 
-export function makeHost(record, maps, getState, set) {
+// `base` has the record and the maps without changes of the attention; null if there are no changes.
+// `change` makes a change, or takes it back; null if this page cannot. `canBlock` is whether it can block cells.
+export function makeHost(record, maps, getState, { set, change = null, canBlock = false, base = null, memory = {} }) {
   const computed = new Map();
   return {
     record,
     maps,
     set,
+    change,
+    canBlock,
+    base,
+    memory, // what a view keeps when it is built anew
     largest: maps.reduce((largest, weights) => Math.max(largest, weights.largest), 0),
 
     get state() {
@@ -19,6 +26,16 @@ export function makeHost(record, maps, getState, set) {
       const key = `${map}/${head}`;
       if (!computed.has(key)) computed.set(key, badgesOf(maps[map], head));
       return computed.get(key);
+    },
+
+    // Whether a head is switched off.
+    isOff(map, head) {
+      return isOff(getState().changes, map, head);
+    },
+
+    // The share of the weights of a head that moved because of the changes; null without changes.
+    moved(map, head) {
+      return base && shareMoved(maps[map], base.maps[map], head);
     },
 
     // The index of the selected map if it exists and fits the view, else a default; -1 if no map fits.

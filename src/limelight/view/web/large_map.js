@@ -23,7 +23,10 @@ export function strongestTokens(tokens, row) {
 }
 
 export class LargeMap {
-  constructor(onEscape) {
+  // onCell: receives a cell that was clicked; null if clicks do nothing. memory: keeps the crosshair for the
+  // next map of this size, when the view is built anew after a change of the attention.
+  constructor({ onEscape, onCell = null, memory = {} }) {
+    Object.assign(this, { onCell, memory });
     this.canvas = make("canvas", { role: "img" });
     this.text = make("p", { class: "readout", id: newId("readout"), "aria-live": "polite" });
     this.strongest = make("p", { class: "readout muted", id: newId("strongest") });
@@ -53,6 +56,7 @@ export class LargeMap {
     return {
       class: "stage",
       tabindex: "0",
+      "data-keep": "stage",
       role: "application",
       "aria-label":
         "attention weights: arrow keys move the crosshair, plus and minus zoom, Escape returns to the maps",
@@ -61,15 +65,24 @@ export class LargeMap {
       wheel: (event) => this.onWheel(event),
       pointerdown: (event) => this.onDown(event),
       pointermove: (event) => this.onMove(event),
-      pointerup: () => this.onUp(),
-      pointercancel: () => this.onUp(),
+      pointerup: (event) => this.onUp(event),
+      pointercancel: () => this.onUp(null),
     };
   }
 
-  show(weights, head, largest) {
+  addActions(button, hint) {
+    this.node.append(make("div", { class: "actions" }, button, make("span", { class: "muted note" }, hint)));
+  }
+
+  // `base` has the weights without changes of the attention.
+  show(weights, head, largest, base = null) {
     const isSameSize = this.weights?.rows === weights.rows && this.weights?.columns === weights.columns;
-    Object.assign(this, { weights, head, largest, image: null });
-    if (!isSameSize) Object.assign(this, { crosshair: null, view: fullView(weights.rows, weights.columns) });
+    Object.assign(this, { weights, head, largest, base, image: null });
+    if (!isSameSize) {
+      const { rows, columns } = weights;
+      const kept = this.memory.rows === rows && this.memory.columns === columns;
+      Object.assign(this, { crosshair: kept ? this.memory.crosshair : null, view: fullView(rows, columns) });
+    }
     this.title.textContent = nameOf(weights, head);
     this.canvas.setAttribute("aria-label", `attention map: ${nameOf(weights, head)}`);
     this.draw();
@@ -93,9 +106,12 @@ export class LargeMap {
 
   describe() {
     const { weights, head, crosshair } = this;
+    Object.assign(this.memory, { rows: weights.rows, columns: weights.columns, crosshair });
     const row = weights.row(head, crosshair?.row ?? 0);
     const query = quoted(weights.queries[crosshair?.row ?? 0]);
-    const weightOf = ({ column }) => `${quoted(weights.keys[column])} with weight ${row[column].toFixed(3)}`;
+    const before = (cell) => (this.base ? ` (${this.base.at(head, cell.row, cell.column).toFixed(3)} before)` : "");
+    const weightOf = (cell) =>
+      `${quoted(weights.keys[cell.column])} with weight ${row[cell.column].toFixed(3)}${before(cell)}`;
     this.text.textContent = crosshair ? `${query} attends to ${weightOf(crosshair)}` : HINT;
     this.strongest.textContent = `${query} attends most to ${strongestTokens(weights.keys, row)}`;
   }
@@ -163,8 +179,15 @@ export class LargeMap {
     this.draw();
   }
 
-  onUp() {
+  onUp(event) {
+    const { drag } = this;
     this.drag = null;
+    if (!event || !drag || !this.onCell || !this.crosshair) return;
+    const { x, y } = this.pixel(event);
+    const isClick = Math.hypot(x - drag.x, y - drag.y) < 4;
+    if (isClick && cellAt(this.view, this.box, { x, y }, this.weights.rows, this.weights.columns)) {
+      this.onCell(this.crosshair);
+    }
   }
 
   moveCrosshair(event) {

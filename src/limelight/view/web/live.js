@@ -2,19 +2,23 @@
 import { make } from "./dom.js";
 import { explore } from "./explorer.js";
 import { NextTokenPanel } from "./next_token_panel.js";
-import { fetchRecord, makeRequester, readResponse } from "./requests.js";
+import { makeFetcher, makeRequester, readResponse } from "./requests.js";
 import { readAddress } from "./state.js";
 import { Writer } from "./writer.js";
 
 const form = document.getElementById("input-form");
 const message = document.getElementById("message");
 const busy = document.getElementById("busy");
-const explorer = explore(document.getElementById("explorer"), [], { live: true, state: readAddress() });
+const explorer = explore(document.getElementById("explorer"), [], {
+  recompute: () => repeat(),
+  state: readAddress(),
+});
 
 let onRecord = () => {}; // what the form does with a new record
+let repeat = () => {}; // sends the last input again, because the attention was changed
 
 const requester = makeRequester({
-  send: fetchRecord,
+  send: makeFetcher(() => explorer.state.changes),
   onRecord: (record) => {
     message.textContent = "";
     onRecord(record);
@@ -40,6 +44,7 @@ function addTextForm({ longest, examples, generates }, given) {
     else if (field.value.trim()) send(field.value);
     else requester.cancel();
   };
+  repeat = writing ? () => writing.writer.refresh() : () => submit(requester.send);
   field.addEventListener("input", () => submit(requester.sendLater));
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || generates) return; // line ends belong to running text
@@ -106,7 +111,10 @@ function addImageForm() {
     " or choose a file",
   );
   const submit = (files) => {
-    if (files.length) requester.send(files[0]);
+    if (!files.length) return;
+    const [file] = files;
+    repeat = () => requester.send(file);
+    repeat();
   };
   const hover = (isOver) => (event) => {
     event.preventDefault();
@@ -140,7 +148,7 @@ async function start() {
   const about = await readResponse(await fetch("api/about"));
   document.title = `${about.name} · limelight`;
   document.getElementById("name").textContent = about.name;
-  if (about.first) explorer.show(about.first);
+  if (about.first) explorer.show(about.first, { canChange: false });
   if (about.kind === "image") addImageForm();
   else addTextForm(about, explorer.state.given || about.sample);
 }

@@ -9,13 +9,20 @@ import { addScrollCue } from "./scroll_cue.js";
 
 const THUMBNAIL = 128; // maximum size of a small map in pixels
 
+const BLOCK_HINT = "Click a cell to block it. Keys: x switches the head, b blocks the cell of the crosshair.";
+const SAVED_HINT = "A saved page shows one head off at a time; `limelight serve` combines changes. Key: x.";
+
 const SORTS = [
   { value: "model", text: "model order" },
   { value: "focused", text: "lowest entropy first" },
 ];
 
 export function overview(host) {
-  const large = new LargeMap(() => grid.querySelector("[aria-pressed=true]")?.focus());
+  const large = new LargeMap({
+    onEscape: () => grid.querySelector("[aria-pressed=true]")?.focus(),
+    memory: host.memory,
+    onCell: host.canBlock ? ({ row, column }) => change({ query: row, key: column }) : null,
+  });
   const grid = make("div", { class: "grids" });
   handleArrowKeys(grid, ".small-map");
   const controls = make("div", { class: "controls" });
@@ -23,6 +30,15 @@ export function overview(host) {
   help.append("One map per head; rows are queries, columns are keys. The number is the normalised entropy: ");
   help.append("0 if a head attends to a single token, 1 if it attends to all tokens equally. ");
   help.append("A badge names the position with most of the weight.");
+  const off = make("button", { type: "button", class: "small", "data-keep": "off", click: () => change() });
+  if (host.change) large.addActions(off, host.canBlock ? BLOCK_HINT : SAVED_HINT);
+  large.node.addEventListener("keydown", (event) => {
+    if (!host.change || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "x" && !off.hidden) change();
+    else if (event.key === "b" && host.canBlock && large.crosshair) {
+      change({ query: large.crosshair.row, key: large.crosshair.column });
+    }
+  });
   const node = make(
     "div",
     { class: "overview" },
@@ -40,7 +56,19 @@ export function overview(host) {
 
   function show() {
     const map = host.selectedMap();
-    large.show(host.maps[map], host.selectedHead(map), host.largest);
+    const head = host.selectedHead(map);
+    large.show(host.maps[map], head, host.largest, host.base?.maps[map]);
+    if (!host.change) return;
+    const name = head === ALL ? "all heads" : "this head";
+    off.textContent = host.isOff(map, head) ? `Switch ${name} on` : `Switch ${name} off`;
+    off.setAttribute("aria-pressed", String(host.isOff(map, head)));
+    off.hidden = !host.canBlock && head === ALL; // a saved page has results for single heads
+  }
+
+  // Changes the selected head, or one of its cells.
+  function change(cell = {}) {
+    const map = host.selectedMap();
+    host.change({ map, head: host.selectedHead(map), ...cell });
   }
 
   function mark() {
@@ -124,6 +152,12 @@ function smallMap(host, { weights, map, head, badges }, isSorted, select) {
     badges.entropy.toFixed(2),
   );
   const patterns = badges.patterns.map((pattern) => make("span", { class: "badge" }, pattern.name));
+  const moved = host.moved(map, head);
+  if (host.isOff(map, head)) patterns.push(make("span", { class: "badge off" }, "off"));
+  else if (moved !== null && moved >= 0.005) {
+    const title = "share of the weight that moved to other keys because of the changes";
+    patterns.push(make("span", { class: "badge moved", title }, `moved ${Math.round(100 * moved)} %`));
+  }
   const attributes = { type: "button", class: "small-map", "data-key": `${map}/${head}`, title: name };
   attributes["aria-label"] = `${name}: ${describeBadges(badges)}; enlarge`;
   attributes.click = () => select(map, head);

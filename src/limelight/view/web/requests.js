@@ -1,5 +1,6 @@
 // Requests to the server: they wait for a pause in typing, only the newest response is used, and a busy
 // server gets one retry.
+import { namedChanges } from "./changes.js";
 
 const TYPING_PAUSE = 300; // milliseconds after the last keystroke
 const MAX_RETRY_DELAY = 30; // seconds
@@ -48,14 +49,39 @@ export function makeRequester({ send, onRecord, onError, onBusy, pause = TYPING_
 
 // input: a text, the fields of a prompt, or an image file. Returns its record; throws an Error with a message
 // for the user.
-export async function fetchRecord(input, signal, { fetch = globalThis.fetch, wait = sleep } = {}) {
+// `changes` of the attention are those of changes.js, by name.
+export async function fetchRecord(
+  input,
+  signal,
+  { changes = [], fetch = globalThis.fetch, wait = sleep } = {},
+) {
   const request = { method: "POST", signal, ...contentOf(input) };
-  let response = await connect(() => fetch("api/record", request));
+  const query = changes.length ? `?changes=${encodeURIComponent(JSON.stringify(changes))}` : "";
+  let response = await connect(() => fetch(`api/record${query}`, request));
   if (response.status === 503) {
     await wait(retryDelay(response.headers.get("Retry-After")));
-    response = await connect(() => fetch("api/record", request));
+    response = await connect(() => fetch(`api/record${query}`, request));
   }
   return readResponse(response);
+}
+
+// Fetches the record with the changes that `getChanges` returns, and without changes as its `base`, which is
+// kept for the next request of the same input. A token that is sampled is another one without changes: such a
+// record has no base.
+export function makeFetcher(getChanges, send = fetchRecord) {
+  let last = { input: null, record: null };
+  return async (input, signal) => {
+    const changes = getChanges();
+    const isSampled = input?.temperature !== undefined;
+    if (changes.length && isSampled && last.record) {
+      return send(input, signal, { changes: namedChanges(changes, last.record) });
+    }
+    if (last.input !== input || isSampled) last = { input, record: await send(input, signal) };
+    const base = last.record;
+    const named = namedChanges(changes, base);
+    if (!named.length) return base;
+    return { ...(await send(input, signal, { changes: named })), base };
+  };
 }
 
 export async function readResponse(response) {

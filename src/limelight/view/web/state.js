@@ -1,4 +1,5 @@
 // The state of the page in its URL, after "#", so that a link opens the same view.
+import { decodeChanges, encodeChanges } from "./changes.js";
 import { ALL } from "./decode.js";
 
 export const VIEWS = ["overview", "flow", "image", "translation"];
@@ -14,6 +15,7 @@ export const DEFAULTS = Object.freeze({
   step: 0,
   sort: SORTS[0],
   temperature: 1,
+  changes: Object.freeze([]), // of the attention
   given: "",
 });
 
@@ -26,14 +28,18 @@ const READERS = {
   step: (text) => number(text, 0),
   sort: (text) => oneOf(SORTS, text),
   temperature: (text) => (/^\d(\.\d)?$/.test(text) ? Number(text) : undefined),
+  changes: (text) => decodeChanges(text),
   given: (text) => (text.length <= MAX_GIVEN ? text : undefined),
 };
+
+const WRITERS = { changes: encodeChanges };
 
 export function encodeState(state) {
   const parts = new URLSearchParams();
   for (const [name, defaultValue] of Object.entries(DEFAULTS)) {
-    const value = String(state[name] ?? defaultValue);
-    if (value !== String(defaultValue)) parts.set(name, value);
+    const write = WRITERS[name] ?? String;
+    const value = write(state[name] ?? defaultValue);
+    if (value !== write(defaultValue)) parts.set(name, value);
   }
   return parts.toString();
 }

@@ -47,6 +47,12 @@ export class Writer {
     return this.can.undo ? this.change(this.tokens.slice(0, -1)) : null;
   }
 
+  // The same text again: the model has changed.
+  refresh() {
+    this.stop();
+    return this.requester.send({ given: this.given, tokens: this.tokens });
+  }
+
   // One token after the other, until the document ends, the context is full, or `stop`.
   async generate() {
     const run = {};
