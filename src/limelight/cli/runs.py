@@ -89,6 +89,7 @@ def see(
     *,
     out: Path | None = None,
     dark: Flag = False,
+    importance: Flag = False,
     device: Device = "auto",
 ) -> None:
     """Show the attention of every layer and head of a trained model, as an HTML page or a figure.
@@ -102,6 +103,8 @@ def see(
 
     Example: limelight see model.py::example
 
+    Example: limelight see runs/translate --importance
+
     Parameters
     ----------
     given
@@ -113,21 +116,30 @@ def see(
         most 24 attention maps (of translations, cross-attention only); .json contains all attention weights.
     dark
         Draw the figure on a dark background. An HTML page follows the setting of the browser.
+    importance
+        Evaluate the model without each of its heads on 400 held-out examples, print what the metric loses,
+        and add a bar chart to the page. A figure is the bar chart alone.
     """
     from limelight.cli.answers import looks_like_a_file
     from limelight.errors import WrongInput
     from limelight.experiment import open_run
-    from limelight.experiment.pages import write_records
+    from limelight.experiment.pages import write_importance, write_records
     from limelight.view.script import is_script, see_script
 
     if is_script(run):
+        if importance:
+            raise WrongInput("--importance needs a run folder: it evaluates a model on held-out examples")
         name = run.partition("::")[2]
         print(see_script(run, given).save(out or f"{name}.html", dark=dark))
         return
     path = out or Path(run) / "report.html"
     if given is not None and looks_like_a_file(given) and not Path(given).is_file():
         raise WrongInput(f"{given}: No such file or directory")
-    write_records(open_run(run, device=device), given, path, dark=dark)
+    opened = open_run(run, device=device)
+    if importance:
+        write_importance(opened, given, path, dark=dark)
+    else:
+        write_records(opened, given, path, dark=dark)
     print(path)
 
 

@@ -1,18 +1,23 @@
 """Pages of a run: its results, its attention records and its model."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.examples import examples, recorded_examples, with_variants
 from limelight.experiment.explain import explain_experiment
 from limelight.experiment.figures import attention_figure, page_figures
+from limelight.experiment.importance import head_importance, table
 from limelight.experiment.run import Run
 from limelight.tasks.task import LONGEST_RECORD, Example
-from limelight.training.progress import show_metric
+from limelight.training.progress import show_metric, watcher
 from limelight.view import darken
 from limelight.view.explorer import FIGURES, as_json
 from limelight.view.page import report_page
+from limelight.view.plots.importance import draw_importance
 from limelight.view.record import Record
 from limelight.view.server.app import About
 
@@ -34,6 +39,23 @@ def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False
         raise wrong("--out", repr(str(path)), allowed)
 
 
+def write_importance(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
+    """Print the importance of all heads, and write the page with it, its figure alone, or its data."""
+    with watcher().phase("evaluating the model without each head"):
+        found = head_importance(run)
+    print(table(found))
+    title = f"{run.experiment.name}: {found.metric} lost without each head, {found.split} split"
+    figure = draw_importance(found.bars(), found.metric, title=title)
+    if path.suffix in FIGURES:
+        (darken(figure) if dark else figure).savefig(path, dpi=150)
+    elif path.suffix == ".json":
+        found.write(path)
+    elif path.suffix == ".html":
+        path.write_text(draw_page(run, given, [figure]), encoding="utf-8")
+    else:
+        raise wrong("--out", repr(str(path)), f"a name that ends in .html, .json, {', '.join(FIGURES)}")
+
+
 def _inputs(run: Run, given: str) -> list[str]:
     """The input; for a text file, the first inputs in it."""
     if run.task.input_kind == "image" or not os.path.isfile(given):
@@ -41,8 +63,11 @@ def _inputs(run: Run, given: str) -> list[str]:
     return [line for line in run.task.inputs_in(Path(given)) if line.strip()][:MOST_INPUTS]
 
 
-def draw_page(run: Run, given: str | None = None) -> str:
-    """The report of a run as HTML; a given input comes before the held-out examples."""
+def draw_page(run: Run, given: str | None = None, figures: Sequence[Figure] = ()) -> str:
+    """The report of a run as HTML; a given input comes before the held-out examples.
+
+    `figures` are added to those of the run.
+    """
     found = recorded_examples(run) if given is None else _available_examples(run)
     has_data = bool(found)
     if given is not None:
@@ -54,7 +79,7 @@ def draw_page(run: Run, given: str | None = None) -> str:
     return report_page(
         run.experiment.name,
         _facts(run),
-        list(page_figures(run, with_data=has_data).values()),
+        [*page_figures(run, with_data=has_data).values(), *figures],
         records,
         explained.words,
         [layer.row for layer in explained.layers],
