@@ -4,7 +4,17 @@ import argparse
 import importlib
 import os
 
-WORKLOADS = ("multihead", "reversal", "translation", "decoding", "images", "maps", "busy", "language")
+WORKLOADS = (
+    "multihead",
+    "reversal",
+    "translation",
+    "decoding",
+    "images",
+    "maps",
+    "busy",
+    "language",
+    "capture",
+)
 LONG = ("cifar10", "shakespeare")  # run only if they are named: each takes forty minutes or more
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)

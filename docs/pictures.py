@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 import limelight
 from limelight.experiment import Run
@@ -17,6 +17,7 @@ from limelight.view.page import explorer_page
 
 FOLDER = Path(__file__).parent / "pictures"
 SENTENCE = "She does not wear her red shirt."
+SIZE: ViewportSize = {"width": 1360, "height": 860}
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
@@ -50,7 +51,7 @@ def main() -> None:
     }
     with sync_playwright() as program:
         browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1360, "height": 860})
+        page = browser.new_page(viewport=SIZE)
         for name, records in captured.items():
             file = FOLDER / f"{name}.html"
             file.write_text(explorer_page(name, records))
@@ -68,6 +69,10 @@ def main() -> None:
                 for _ in range(4):
                     page.get_by_role("button", name="next").click()
                 save_screenshot(page, "translation")
+                page.get_by_role("tab", name="Layers").click()
+                page.set_viewport_size({"width": 1360, "height": 360})
+                save_screenshot(page, "layers")
+                page.set_viewport_size(SIZE)
             else:
                 page.get_by_role("tab", name="Image").click()
                 save_screenshot(page, "image")

@@ -122,6 +122,9 @@ class Record(Config):
     stepped: str = Field("", description="the side that was predicted token by token")
     image: Picture | None = Field(None, description="the input, where it is an image")
     continuation: Continuation | None = Field(None, description="of a language model: how the text can go on")
+    lens: tuple[tuple[Candidate, ...], ...] = Field(
+        (), description="the most likely answers after each layer: one, or one per step"
+    )
     variants: tuple[Variant, ...] = Field((), description="the results without one head each")
 
     def layers(self) -> list[Tensor]:

@@ -39,6 +39,7 @@ from limelight.tasks.task import (
     record_each,
 )
 from limelight.view.capture import capture
+from limelight.view.lens import logit_lens
 from limelight.view.record import Picture, Record, attention_maps, most_likely, place_in_encoder
 
 MEASURED = 10_000  # images from which the mean and standard deviation of pixels are estimated
@@ -207,7 +208,8 @@ class ClassifyImages(Task[ImageData]):
         image = Picture.of(pixels, model.patch, len(first))
         check_record_size(image.rows * image.columns, f"{image.rows} × {image.columns} patches")
         device = next(model.parameters()).device
-        found = capture(model, self.normalise(pixels.unsqueeze(0).to(device).float() / 255))
+        x = self.normalise(pixels.unsqueeze(0).to(device).float() / 255)
+        found = capture(model, x)
         likely = most_likely(found.output[0].float().softmax(-1).cpu(), self.names.__getitem__)
         maps, weights = attention_maps(found.attentions, place_in_encoder)
         patches = (f"{row}, {column}" for row in range(image.rows) for column in range(image.columns))
@@ -221,6 +223,7 @@ class ClassifyImages(Task[ImageData]):
             weights=weights,
             candidates=likely,
             image=image,
+            lens=logit_lens(model, lambda: model(x)[0].float().softmax(-1), self.names.__getitem__),
         )
 
     def examples(self, dataset: ImageData, split: str) -> Iterator[Example]:

@@ -42,6 +42,7 @@ from limelight.tasks.task import (
 )
 from limelight.view.capture import capture
 from limelight.view.collect import Attention
+from limelight.view.lens import logit_lens
 from limelight.view.prompt import Prompt
 from limelight.view.record import Record, attention_maps
 
@@ -205,6 +206,7 @@ class Language(RunningTextTask):
             weights=weights,
             steps=candidates(logits_TV, self.reader),
             stepped="source",
+            lens=logit_lens(model, lambda: model(row)[0].float().softmax(-1), self.reader.name),
             continuation=continuation(logits_TV, added, min(self.context, LONGEST_RECORD) - len(tokens)),
         )
 

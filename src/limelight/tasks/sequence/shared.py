@@ -35,6 +35,7 @@ from limelight.tasks.task import (
     unsuitable_reader,
 )
 from limelight.view.capture import capture
+from limelight.view.lens import logit_lens
 from limelight.view.record import Record, attention_maps, most_likely, place_in_encoder
 
 PREDICT_BATCH = 256
@@ -232,7 +233,8 @@ class SequenceTask(Task[SequenceData]):
         check_record_size(len(items), f"{len(items):,} tokens")
         tokens = self.tokens(given, items)
         batch = Batch(items.unsqueeze(0), torch.zeros(1), torch.zeros(1))
-        found = capture(model, *self.arguments(batch.to(next(model.parameters()).device)))
+        arguments = self.arguments(batch.to(next(model.parameters()).device))
+        found = capture(model, *arguments)
         if found.attentions[0].weights.shape[-1] == len(tokens) + 1:
             tokens = ["[class]", *tokens]
         outputs = found.output[0].float().cpu()
@@ -240,6 +242,10 @@ class SequenceTask(Task[SequenceData]):
         name = (self.answers.names or tuple(tokens)).__getitem__
         by_item = choices.dim() == 2
         maps, weights = attention_maps(found.attentions, place_in_encoder)
+
+        def likely() -> Tensor:
+            return self.choices(model(*arguments)[0].float().cpu(), len(items))
+
         return Record(
             given=as_text(given) if isinstance(given, str | Path) else self.reader.decode(items),
             answer=answer.text,
@@ -250,6 +256,7 @@ class SequenceTask(Task[SequenceData]):
             candidates=() if by_item else most_likely(choices, name),
             steps=tuple(most_likely(one, name) for one in choices) if by_item else (),
             stepped="source" if by_item else "",
+            lens=logit_lens(model, likely, name),
         )
 
     def tokens(self, given: Input, items: Tensor) -> list[str]:

@@ -10,6 +10,7 @@ from limelight.data.text.translation_data import Language
 from limelight.tasks.translate.search import Hypothesis
 from limelight.view.capture import Capture, capture
 from limelight.view.collect import Attention
+from limelight.view.lens import logit_lens
 from limelight.view.record import Candidate, Record, attention_maps, most_likely
 
 
@@ -19,9 +20,18 @@ def capture_translation(model: nn.Module, source: Tensor, target: Tensor, langua
 
     Both sentences are given with their end mark.
     """
+    return capture(model, *_arguments(model, source, target, language))
+
+
+def translation_logits(model: nn.Module, source: Tensor, target: Tensor, language: Language) -> Tensor:
+    """(S), (T) -> (T, V), the logits with which the model generates this target"""
+    return model(*_arguments(model, source, target, language))
+
+
+def _arguments(model: nn.Module, source: Tensor, target: Tensor, language: Language) -> tuple[Tensor, Tensor]:
     generated = torch.cat((torch.tensor([language.begin]), target[:-1]))
     device = next(model.parameters()).device
-    return capture(model, source.unsqueeze(0).to(device), generated.unsqueeze(0).to(device))
+    return source.unsqueeze(0).to(device), generated.unsqueeze(0).to(device)
 
 
 def record_translation(
@@ -59,6 +69,11 @@ def record_translation(
         candidates=candidates,
         steps=tuple(most_likely(one, language.name) for one in found.output.float().softmax(-1).cpu()),
         stepped="target",
+        lens=logit_lens(
+            model,
+            lambda: translation_logits(model, source, target, language).float().softmax(-1),
+            language.name,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import { labelledSelect, make, newId } from "./dom.js";
 import { flow } from "./flow.js";
 import { makeHost } from "./host.js";
 import { image } from "./image.js";
+import { hasLens, lens } from "./lens.js";
 import { NextTokenPanel } from "./next_token_panel.js";
 import { isText } from "./next_tokens.js";
 import { overview } from "./overview.js";
@@ -22,6 +23,7 @@ const VIEWS = [
   { id: "flow", label: () => "Flow", build: flow, fits: ({ maps }) => maps.length > 0 },
   { id: "image", label: () => "Image", build: image, fits: hasPatches },
   { id: "translation", label: stepLabel, build: translation, fits: ({ record }) => isStepped(record) },
+  { id: "layers", label: () => "Layers", build: lens, fits: hasLens },
 ];
 
 function hasPatches({ record, maps }) {
@@ -172,6 +174,7 @@ class Explorer {
   openView(view) {
     this.view = view.build(this.host);
     this.panel.replaceChildren(this.view.node);
+    this.imageButton.disabled = this.view.canvas === null;
     this.view.start();
   }
 
@@ -192,10 +195,11 @@ class Explorer {
     const { record, maps } = this.host;
     const image = () => saveImage(this.view.canvas(), this.view.title(), record);
     const button = (text, click) => make("button", { type: "button", class: "quiet", click }, text);
+    this.imageButton = button("Save image", image);
     return make(
       "div",
       { class: "saves" },
-      button("Save image", image),
+      this.imageButton,
       button("Save data", () => saveData(record, maps)),
     );
   }

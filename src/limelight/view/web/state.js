@@ -2,7 +2,7 @@
 import { decodeChanges, encodeChanges } from "./changes.js";
 import { ALL } from "./decode.js";
 
-export const VIEWS = ["overview", "flow", "image", "translation"];
+export const VIEWS = ["overview", "flow", "image", "translation", "layers"];
 export const SORTS = ["model", "focused"];
 const MAX_GIVEN = 20000; // characters of the input text
 
