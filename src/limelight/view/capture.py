@@ -13,7 +13,6 @@ from limelight.nn import Tap
 from limelight.nn.tap import Watcher
 from limelight.view.collect import Attention, Collector
 from limelight.view.operations.finder import AttentionFinder
-from limelight.view.operations.running_modules import RunningModules
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,12 @@ def capture(
     or by the name of a module; `heads` to these heads of each. Nothing else is kept.
     """
     model = getattr(model, "_orig_mod", model)  # that torch.compile made a fast version of
-    collector, modules = Collector(layers, heads), RunningModules(model)
-    finder = AttentionFinder(modules, collector.add)
+    collector = Collector(layers, heads)
+    finder = AttentionFinder(model, collector.add)
     with ExitStack() as stack:
-        for name, tap in _taps(model).items():
+        for name, tap in _taps(finder.modules).items():
             add = partial(collector.add, name.removesuffix(".weights"), tap.role, ())
             stack.enter_context(tap.watching(add))
-        stack.enter_context(modules.following())
         stack.enter_context(finder)
         output = model(*args, **kwargs)
     if not len(collector) and not finder.unseen:
@@ -75,7 +73,7 @@ def watch(
     the fused path. The weights are those before dropout, detached from the graph. `into=seen` reuses the
     tensors of an earlier `watch`, which saves memory and, for long sequences, half of the time.
     """
-    taps = _taps(model)
+    taps = _taps(dict(model.named_modules()))
     if not taps:
         hint = "a model with attention from limelight.nn; view.capture captures that of any model"
         raise wrong("model", f"a {type(model).__name__} without taps", hint)
@@ -93,8 +91,8 @@ def watch(
         yield seen
 
 
-def _taps(model: nn.Module) -> dict[str, Tap]:
-    return {name: part for name, part in model.named_modules() if isinstance(part, Tap)}
+def _taps(modules: Mapping[str, nn.Module]) -> dict[str, Tap]:
+    return {name: part for name, part in modules.items() if isinstance(part, Tap)}
 
 
 def _is_below(tap: str, name: str) -> bool:

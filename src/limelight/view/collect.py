@@ -73,7 +73,7 @@ class Collector:
         """Those that were asked for, in the order of their computation."""
         names = _numbered([one.name for one in self._found])
         return tuple(
-            Attention(name, one.role, torch.cat(one.pieces, one.axis))
+            Attention(name, one.role, one.pieces[0] if one.count == 1 else torch.cat(one.pieces, one.axis))
             for name, one in zip(names, self._found, strict=True)
             if one.pieces
         )

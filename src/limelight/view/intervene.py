@@ -14,7 +14,6 @@ from limelight.errors import unknown, wrong
 from limelight.nn import Tap
 from limelight.nn.tap import Role
 from limelight.view.operations.finder import AttentionFinder
-from limelight.view.operations.running_modules import RunningModules
 
 Edit = Callable[[Tensor, int], Tensor]
 """(B, H, T, S), position of the first query -> (B, H, T, S)"""
@@ -109,16 +108,10 @@ def _intervene_in_operations(
                     weights = change.apply(weights, first_head, first_query)
         return weights
 
-    modules = RunningModules(model)
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with (
-            sdpa_kernel(SDPBackend.MATH),
-            torch.no_grad(),
-            modules.following(),
-            AttentionFinder(modules, editor=edit),
-        ):
+        with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), AttentionFinder(model, editor=edit):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

@@ -7,8 +7,8 @@ the batch, the heads, the queries and the keys, however a model moves and merges
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from torch import Tensor
 
@@ -17,8 +17,7 @@ Part = tuple[Kind, int]
 Axis = tuple[Part, ...]  # the parts of a merged axis, the outermost first; an axis of size 1 has none
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The axes of a tensor.
 
     "left" and "right" are the rows of the two factors of a product. `sources` are the numbers of the tensors
@@ -59,7 +58,13 @@ def features_at(shape: Sequence[int], axis: int, number: int) -> Layout:
 
 def reshaped(layout: Layout, shape: Sequence[int]) -> Layout | None:
     """The layout after a reshape; None if the new axes do not end where parts of the old ones do."""
-    parts, axes = list(layout.parts), list[Axis]()
+    axes = _reshape(layout.axes, tuple(shape))
+    return None if axes is None else with_axes(layout, axes)
+
+
+@lru_cache(4096)  # the layers of a model do the same
+def _reshape(old: tuple[Axis, ...], shape: tuple[int, ...]) -> tuple[Axis, ...] | None:
+    parts, axes = [part for axis in old for part in axis], list[Axis]()
     for size in shape:
         axis, left = list[Part](), size
         while left > 1:
@@ -76,24 +81,29 @@ def reshaped(layout: Layout, shape: Sequence[int]) -> Layout | None:
             else:
                 return None
         axes.append(tuple(axis))
-    return replace(layout, axes=tuple(axes))
+    return tuple(axes)
+
+
+def with_axes(layout: Layout, axes: tuple[Axis, ...]) -> Layout:
+    """The same tensor with other axes."""
+    return Layout(axes, layout.number, layout.sources, layout.learned, layout.assumed)
 
 
 def permuted(layout: Layout, order: Iterable[int]) -> Layout:
     """The layout after a permutation of the axes."""
-    return replace(layout, axes=tuple(layout.axes[axis] for axis in order))
+    return with_axes(layout, tuple(layout.axes[axis] for axis in order))
 
 
 def transposed(layout: Layout) -> Layout:
     """The layout with its last two axes swapped."""
-    return replace(layout, axes=(*layout.axes[:-2], layout.axes[-1], layout.axes[-2]))
+    return with_axes(layout, (*layout.axes[:-2], layout.axes[-1], layout.axes[-2]))
 
 
 def without(layout: Layout, axis: int) -> Layout:
     """The layout of a slice of size 1 along an axis, which disappears."""
     axes = list(layout.axes)
     del axes[axis]
-    return replace(layout, axes=tuple(axes))
+    return with_axes(layout, tuple(axes))
 
 
 def resized(layout: Layout, shape: Sequence[int]) -> Layout | None:
@@ -102,7 +112,7 @@ def resized(layout: Layout, shape: Sequence[int]) -> Layout | None:
         return None
     axes = ((),) * (len(shape) - len(layout.axes)) + layout.axes
     pairs = zip(axes, shape, strict=True)
-    return replace(layout, axes=tuple(_resize(axis, size, place) for place, (axis, size) in enumerate(pairs)))
+    return with_axes(layout, tuple(_resize(axis, size, place) for place, (axis, size) in enumerate(pairs)))
 
 
 def _resize(axis: Axis, size: int, place: int) -> Axis:
@@ -120,21 +130,24 @@ def concatenated(layout: Layout, axis: int, shape: Sequence[int], count: int) ->
     # Slices of the features that are concatenated along the batch are heads.
     is_split = count > 1 and size == count * layout.shape[axis] and axis == 0 and kinds <= {"row", "left"}
     axes[axis] = (("feature", count), *axes[axis]) if is_split else _axis(_first(axes[axis]), size)
-    return replace(layout, axes=tuple(axes))
+    return with_axes(layout, tuple(axes))
 
 
 def stacked(layout: Layout, axis: int, count: int) -> Layout:
-    """The layout of `count` tensors with the layout of the first one, along a new axis: a feature."""
+    """The layout of `count` tensors with the layout of the first one, along a new axis.
+
+    Sequences (B, T, K) are stacked to heads, and steps (B, D) to a sequence.
+    """
     axes = list(layout.axes)
-    axes.insert(axis, _axis("feature", count))
-    return replace(layout, axes=tuple(axes))
+    axes.insert(axis, _axis("feature" if len(axes) > 2 else "row", count))
+    return with_axes(layout, tuple(axes))
 
 
 def combined(layouts: Sequence[Layout], shape: Sequence[int], number: int) -> Layout | None:
     """The layout of an elementwise operation with broadcasting."""
     main = next((one for one in layouts if not one.learned), layouts[0])
     if main.shape == tuple(shape):
-        return replace(main, number=number)
+        return Layout(main.axes, number, main.sources, main.learned, main.assumed)
     axes = []
     for back in range(len(shape), 0, -1):
         found = (one.axes[-back] for one in (main, *layouts) if len(one.axes) >= back)
@@ -176,7 +189,7 @@ def attention_axes(scores: Layout, axis: int) -> Layout | None:
             ("query", size) if other is None or kind == other else (kind, size)
             for kind, size in axes[queries]
         )
-    return replace(scores, axes=tuple(axes))
+    return with_axes(scores, tuple(axes))
 
 
 def _queries(axes: Sequence[Axis], keys: int, kind: str | None) -> int | None:

@@ -5,7 +5,7 @@ a product, a softmax over one of its axes, and a product with the values; or a k
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from limelight.nn import Tap
 from limelight.nn.tap import Role
 from limelight.view.operations import axes
 from limelight.view.operations.axes import Layout
+from limelight.view.operations.calling_module import calling_module
 from limelight.view.operations.kernels import (
     FAST_PATHS,
     SCALED_DOT_PRODUCT,
@@ -23,7 +24,6 @@ from limelight.view.operations.kernels import (
     scaled_dot_product,
 )
 from limelight.view.operations.layouts import PRODUCTS, VIEWS, Layouts, factors
-from limelight.view.operations.running_modules import RunningModules
 
 SOFTMAXES = ("_softmax", "_safe_softmax")
 EXPONENTIALS = ("exp", "exp_", "exp2")
@@ -76,11 +76,13 @@ class AttentionFinder(TorchDispatchMode):
         return False
 
     def __init__(
-        self, modules: RunningModules, watcher: Watcher | None = None, editor: Editor | None = None
+        self, model: nn.Module, watcher: Watcher | None = None, editor: Editor | None = None
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.unseen = dict[str, None]()  # modules whose weights are not computed as a whole
-        self._modules, self._watcher, self._editor = modules, watcher, editor
+        self.modules = dict(model.named_modules())
+        self._names = {id(part): name for name, part in self.modules.items()}
+        self._model, self._watcher, self._editor = model, watcher, editor
         self._layouts = Layouts()
         self._known = dict[int, Weights | Mark]()  # by the id of a tensor, as in Layouts
         self._padded_length: int | None = None
@@ -108,7 +110,10 @@ class AttentionFinder(TorchDispatchMode):
             return
         if name == "_nested_tensor_from_mask":
             self._padded_length = args[1].shape[1]
-        output = result[0] if isinstance(result, (tuple, list)) and result else result
+        output, *others = result if isinstance(result, (tuple, list)) and result else (result,)
+        for other in others:
+            if isinstance(other, Tensor):
+                self._set(other, None)
         if isinstance(output, Tensor):
             self._set(output, self._after(name, args, output))
 
@@ -190,11 +195,19 @@ class AttentionFinder(TorchDispatchMode):
 
     # Attention
 
+    @property
+    def _module(self) -> tuple[str, nn.Module]:
+        """The module that is running, and its name."""
+        found = calling_module(self._names)
+        return ("", self._model) if found is None else (self._names[id(found)], found)
+
     def _start(self, output: Tensor, scores: Layout | None, axis: int) -> Weights | None:
         """The output of a softmax: attention weights, if they are multiplied with values later."""
         layout = None if scores is None or output.dim() < 2 else axes.attention_axes(scores, axis)
-        name, module = self._modules.current
-        if layout is None or _has_tap(module):
+        if layout is None:
+            return None
+        name, module = self._module
+        if _has_tap(module):
             return None
         self._layouts.set(output, layout)
         if self._editor is not None:
@@ -216,7 +229,7 @@ class AttentionFinder(TorchDispatchMode):
             if weights is not None:
                 self._finish(weights)
         else:
-            self.unseen[self._modules.current[0]] = None
+            self.unseen[self._module[0]] = None
 
     def _report(self, name: str, module: nn.Module, layout: Layout, weights: Tensor) -> None:
         if self._watcher is not None:
@@ -233,14 +246,14 @@ class AttentionFinder(TorchDispatchMode):
 
     def _fused(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A kernel for scaled dot-product attention."""
-        given, (name, module) = arguments_of(func, args, kwargs), self._modules.current
+        given, (name, module) = arguments_of(func, args, kwargs), self._module
         layouts = self._layouts.of_each(given[one] for one in ("query", "key", "value"))
         result = func(*args, **kwargs)
         if len(layouts) < 3:
             self.unseen[name] = None
             return result
         # Learned queries attend, too: this is not a linear layer.
-        query, key, value = (replace(one, learned=False) for one in layouts)
+        query, key, value = (one._replace(learned=False) for one in layouts)
         output = result[0] if isinstance(result, tuple) else result
         self._layouts.set(output, axes.product(query, value, self._layouts.number()))
         scores = axes.product(query, axes.transposed(key), self._layouts.number())
@@ -251,7 +264,7 @@ class AttentionFinder(TorchDispatchMode):
 
     def _fast_path(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A kernel for a whole nn.MultiheadAttention or nn.TransformerEncoderLayer."""
-        given, (name, _) = arguments_of(func, args, kwargs), self._modules.current
+        given, (name, _) = arguments_of(func, args, kwargs), self._module
         is_layer = "src" in given
         name = f"{name}.self_attn".lstrip(".") if is_layer else name
         is_self = is_layer or given["key"] is given["query"]

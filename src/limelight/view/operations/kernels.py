@@ -50,7 +50,8 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool, s
         scores.masked_fill_(~mask, -math.inf)
     elif mask is not None:
         scores = scores + mask
-    return torch.softmax(scores, -1).nan_to_num_(0.0)  # rows without keys
+    weights = torch.softmax(scores, -1)
+    return weights if mask is None else weights.nan_to_num_(0.0)  # rows without keys
 
 
 def fast_path(given: Mapping[str, Any], padded_length: int | None) -> Tensor:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -63,7 +62,10 @@ class Layouts:
             for output in result if isinstance(result, (list, tuple)) else (result,):
                 self.set(output, None if layout is None else VIEWS[name](layout, args, output))
             return
-        output = result[0] if isinstance(result, (tuple, list)) and result else result
+        output, *others = result if isinstance(result, (tuple, list)) and result else (result,)
+        for other in others:
+            if isinstance(other, Tensor):
+                self.set(other, None)
         if isinstance(output, Tensor):
             is_known = output.is_floating_point() and output.dim() and not output.is_nested
             self.set(
@@ -72,6 +74,10 @@ class Layouts:
 
     def _elementwise(self, name: str, args: Arguments, output: Tensor) -> Layout | None:
         """Any other operation: if its output has the shape of an input, it has the same axes."""
+        first = args[0] if args and isinstance(args[0], Tensor) else None
+        layout = None if first is None else self.of(first)
+        if first is not None and layout is not None and not layout.learned and first.shape == output.shape:
+            return Layout(layout.axes, self.number(), layout.sources, False, layout.assumed)
         known = self.of_each(one for one in args if isinstance(one, Tensor))
         return axes.combined(known, output.shape, self.number()) if known else None
 
@@ -92,7 +98,7 @@ class Layouts:
         )
         number = self.number()
         self._parts[number] = {one.number for one in layouts}
-        return replace(layout, number=number, learned=all(one.learned for one in layouts))
+        return layout._replace(number=number, learned=all(one.learned for one in layouts))
 
     def _product(self, name: str, args: Arguments, output: Tensor) -> Layout | None:
         left, right = factors(name, args)
@@ -114,7 +120,7 @@ class Layouts:
         given, weight = self.of(args[0]), args[1]
         is_pointwise = name != "embedding" and weight.shape[2:].numel() == 1
         if is_pointwise and given is not None and output.shape == args[0].shape:
-            return replace(given, number=self.number())
+            return given._replace(number=self.number())
         axis = -1 if name == "embedding" or output.dim() < 3 else 1
         return axes.features_at(output.shape, axis, self.number())
 
@@ -163,9 +169,9 @@ VIEWS: dict[str, Callable[[Layout, Arguments, Tensor], Layout | None]] = {
     **dict.fromkeys(("slice", "split", "split_with_sizes", "chunk", "narrow", "expand", "repeat"), _resized),
     **dict.fromkeys(("index_select", "index", "constant_pad_nd", "unsafe_split"), _resized),
     **dict.fromkeys(("select", "unbind"), _selected),
-    **dict.fromkeys(("t", "numpy_T"), _reversed),
+    **dict.fromkeys(("t", "t_", "numpy_T"), _reversed),
+    **dict.fromkeys(("transpose", "transpose_"), _transposed),
     "permute": _permuted,
-    "transpose": _transposed,
 }
 RULES: dict[str, Callable[[Layouts, str, Arguments, Tensor], Layout | None]] = {
     **dict.fromkeys(("cat", "stack"), Layouts._joined),
