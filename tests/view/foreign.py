@@ -256,3 +256,19 @@ class Chunked(nn.Module):
             exponentials = (x @ part.mT / 5).exp()
             total, mean = total + exponentials.sum(-1, keepdim=True), mean + exponentials @ part
         return mean / total
+
+
+class TalkingHeads(Projections):
+    """Parameters mix the heads before and after the softmax (Shazeer et al. 2020), and a norm follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after, self.norm = nn.Linear(H, H), nn.Linear(H, H), nn.LayerNorm(H)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
+        scores = self.before((q @ k.mT).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        mixed = self.norm(self.after(scores.softmax(-1).permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return self.o((mixed @ v).transpose(1, 2).flatten(2))

@@ -147,6 +147,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "grouped": lambda: Case(foreign.Grouped(repeat=True), (x(),), [("", "self", 6)]),
     "grouped, fused": lambda: Case(foreign.Grouped(repeat=False), (x(),), [("", "self", 6)]),
     "multi-query": lambda: Case(foreign.MultiQuery(), (x(),), [("", "self", H)]),
+    "talking heads": lambda: Case(foreign.TalkingHeads(), (x(),), [("", "self", H)]),
     "weighted sum": lambda: Case(foreign.WeightedSum(), (x(),), [("", "cross", 1)]),
     "learned queries": lambda: Case(foreign.LearnedQueries(), (x(),), [("", "cross", 1)]),
     "modules of softmax and dropout": lambda: Case(foreign.InnerSoftmax(), (x(),), [("", "self", H)]),

@@ -51,6 +51,7 @@ class Weights:
     length: int  # number of keys
     name: str
     module: nn.Module
+    mixed: bool = False  # the values are multiplied with combinations of the heads
     found: bool = False
 
 
@@ -143,6 +144,7 @@ class AttentionFinder(TorchDispatchMode):
             if isinstance(known, Weights):
                 layout = self._layouts.of(other)
                 if layout is not None and layout.learned and output.numel() == factor.numel():
+                    known.mixed = True
                     return known
                 if factor.shape[axis] == known.length:
                     self._finish(known)
@@ -174,7 +176,7 @@ class AttentionFinder(TorchDispatchMode):
             if output.numel() > one.numel():
                 return Mark("weighted", weights=weights)
             if output.numel() == one.numel():
-                if "random" not in kinds and layout is not None:
+                if "random" not in kinds and layout is not None and not weights.mixed:
                     weights.tensor, weights.layout = output, layout
                 return weights
         same = (mark for one, mark in known if one.numel() == output.numel())
