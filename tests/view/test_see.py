@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from view import foreign
 
 import limelight
+from limelight import view
 from limelight.errors import WrongInput
 from limelight.view import capture
 from limelight.view.record import STEPS
@@ -72,6 +73,20 @@ def test_sides_of_the_same_length_are_told_apart_by_the_names_of_the_modules() -
     model = nn.Transformer(D, H, 1, 1, HIDDEN, batch_first=True)
     (record,) = limelight.see(model, (torch.randn(1, T, D), torch.randn(1, T, D))).records
     assert [one.part for one in record.maps] == ["encoder", "decoder", "cross-attention"]
+
+
+def test_heads_of_a_small_model_can_be_switched_off_in_the_page() -> None:
+    model, x = encoder(), torch.randn(2, T, D)
+    records = limelight.see(model, x).records
+    with view.intervene(model, {"layers.0.self_attn": view.off(1)}):
+        expected = limelight.see(model, x, layers=[1]).records
+    for record, changed in zip(records, expected, strict=True):
+        assert [(one.map, one.head) for one in record.variants] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        layers = record.model_copy(update={"weights": record.variants[1].record.weights}).layers()
+        assert not layers[0][1].any()
+        torch.testing.assert_close(layers[1], changed.layers()[0], rtol=0.0, atol=1.0 / STEPS)
+    many = limelight.see(encoder(13, 24, 4), torch.randn(1, T, 24)).records
+    assert many[0].variants == ()  # 52 are too many
 
 
 def test_token_ids_are_the_default_names_of_tokens() -> None:

@@ -7,12 +7,10 @@ from limelight.errors import WrongInput
 from limelight.experiment.run import Run
 from limelight.tasks.task import Example
 from limelight.view.changes import Change, Changed
-from limelight.view.record import Record, Variant
+from limelight.view.record import LARGEST_VARIANTS, MOST_VARIANTS, Record, Variant
 
 TRIED = 64  # examples that are predicted to find correct and wrong ones
 SHOWN = 4  # correct ones, and as many wrong ones
-MOST_VARIANTS = 48  # heads that can be switched off in a page, counted for each record
-LARGEST_VARIANTS = 1_500_000  # bytes of their weights
 
 
 def examples(run: Run) -> list[Record]:

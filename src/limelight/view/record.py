@@ -17,6 +17,8 @@ from limelight.view.collect import Attention
 
 STEPS = 255  # of a byte, from zero to the largest weight of a row
 MOST_CANDIDATES = 5  # per position
+MOST_VARIANTS = 48  # heads that can be switched off in a saved page, counted for each record
+LARGEST_VARIANTS = 1_500_000  # bytes of their weights
 
 
 class AttentionMap(Config):

@@ -11,7 +11,18 @@ from torch import Tensor, nn
 from limelight.errors import WrongInput, wrong
 from limelight.view.capture import Capture, capture
 from limelight.view.explorer import Explorer
-from limelight.view.record import AttentionMap, Candidate, Picture, Record, most_likely, pack
+from limelight.view.intervene import intervene, off
+from limelight.view.record import (
+    LARGEST_VARIANTS,
+    MOST_VARIANTS,
+    AttentionMap,
+    Candidate,
+    Picture,
+    Record,
+    Variant,
+    most_likely,
+    pack,
+)
 from limelight.view.sides import WORD_START, Place, image_tokens, places_of, token_texts
 
 MOST_EXAMPLES = 8  # of a batch
@@ -51,7 +62,30 @@ def see(
     longest = max(max(one.weights.shape[2:]) for one in found.attentions)
     if longest > LONGEST:
         raise WrongInput(f"{longest:,} tokens are too many for a page; allowed: {LONGEST}")
-    return Explorer(tuple(_records(model, found, args, named, tokens, title or type(model).__name__)))
+    title = title or type(model).__name__
+    records = list(_records(model, found, args, named, tokens, title))
+    for number, head in _heads_to_switch_off(found, records):
+        change = {found.attentions[number].name: off(head)}
+        with _evaluating(model), intervene(model, change), torch.no_grad():
+            without = capture(model, *args, layers=layers, heads=heads, **named)
+        for i, changed in enumerate(_records(model, without, args, named, tokens, title)):
+            variants = (*records[i].variants, Variant.of(number, head, changed))
+            records[i] = records[i].model_copy(update={"variants": variants})
+    return Explorer(tuple(records))
+
+
+def _heads_to_switch_off(found: Capture, records: Sequence[Record]) -> Iterator[tuple[int, int]]:
+    """The heads that a saved page can switch off: all heads of a model that is small enough."""
+    names = [one.name for one in found.attentions]
+    count = sum(one.weights.shape[1] for one in found.attentions)
+    size = count * sum(len(record.weights) for record in records)
+    if count * len(records) > MOST_VARIANTS or size > LARGEST_VARIANTS:
+        return
+    if any(name.endswith(")") for name in names):  # a module that is used several times has one name
+        return
+    for number, one in enumerate(found.attentions):
+        for head in range(one.weights.shape[1]):
+            yield number, head
 
 
 def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
