@@ -1,5 +1,6 @@
 """`capture` of models that were not written for this library: all layers, heads and weights are found."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 import torch
-from support import EXACT, HIDDEN, B, D, H, S, T, must_fail
+from support import EXACT, HIDDEN, MANY, B, D, H, S, T, must_fail
 from torch import Tensor, nn
 from view import foreign
 from view.foreign import Softmaxes
@@ -340,6 +341,24 @@ def test_only_the_chosen_layers_and_heads_are_kept() -> None:
     assert [one.name for one in (*by_number, *by_name)] == ["layers.1.self_attn"] * 2
     torch.testing.assert_close(by_number[0].weights, every[1].weights[:, 1:], **EXACT)
     torch.testing.assert_close(by_name[0].weights, every[1].weights, **EXACT)
+
+
+def test_no_other_maps_are_kept_while_the_model_runs() -> None:
+    model = nn.Sequential(*(foreign.InnerSoftmax() for _ in range(5)))
+
+    def alive() -> int:
+        gc.collect()
+        return sum(type(one) is Tensor and one.shape[-2:] == (MANY, MANY) for one in gc.get_objects())
+
+    counts = list[int]()
+    model[4].register_forward_pre_hook(lambda *_: counts.append(alive()))
+    given = x(B, MANY, D)
+    with torch.no_grad():
+        before = alive()
+        capture(model, given, layers=[0])
+        capture(model, given, layers=[4])
+        capture(model, given)
+    assert [count - before for count in counts] == [1, 0, 4]
 
 
 def test_heads_that_are_computed_one_by_one_can_be_chosen() -> None:

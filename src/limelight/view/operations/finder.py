@@ -96,7 +96,7 @@ class AttentionFinder(TorchDispatchMode):
             return self._fused(func, args, options)
         if name in FAST_PATHS:
             return self._fast_path(func, args, options)
-        if name.endswith("_"):
+        if name.endswith("_") and args:
             self._keep_before_dropout(args)
         result = func(*args, **options)
         self._layouts.follow(name, args, result)
@@ -176,7 +176,7 @@ class AttentionFinder(TorchDispatchMode):
             if output.numel() > one.numel():
                 return Mark("weighted", weights=weights)
             if output.numel() == one.numel():
-                if "random" not in kinds and layout is not None and not weights.mixed:
+                if "random" not in kinds and layout is not None and not (weights.mixed or weights.found):
                     weights.tensor, weights.layout = output, layout
                 return weights
         same = (mark for one, mark in known if one.numel() == output.numel())
@@ -223,6 +223,7 @@ class AttentionFinder(TorchDispatchMode):
         if not weights.found:
             weights.found = True
             self._report(weights.name, weights.module, weights.layout, weights.tensor)
+            weights.tensor = weights.tensor.new_empty(0)  # free the memory
 
     def _finish_exponential(self, factor: Tensor, axis: int) -> None:
         """exp(scores - logsumexp) is a softmax; exponentials that are divided by their sum later are not."""
