@@ -194,16 +194,19 @@ def test_a_signal_stops_the_sweep_after_a_step_and_it_can_be_resumed(swept: Path
         assert weights(tmp_path / "sweep" / name) == weights(swept / name)
 
 
-def test_sigterm_ends_the_command_with_code_143_and_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_command_with_its_code_and_one_line(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     arguments = ["majority", "--set", "model.heads=1,2", "--out", str(tmp_path / "sweep")]
     program = [sys.executable, "-m", "limelight", "sweep", *arguments]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
         errors = not_none(process.stderr)
         while not errors.readline().startswith("step 0 of"):
             pass
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         rest = errors.read()
-    assert process.returncode == 143
+    assert process.returncode == code
     assert rest.splitlines()[-1].startswith("limelight: stopped in run 1 of 2, heads=1; resume with: ")
     assert "Traceback" not in rest
 
@@ -215,6 +218,7 @@ def killed(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_sweep_killed_three_times_at_random_moments_ends_equal_to_an_undisturbed_one() -> None:
+    """R9: a part of the torture test."""
     found = killed("moments", "1")
     assert found["kills"] == 3
     assert found["same"]

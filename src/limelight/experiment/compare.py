@@ -8,10 +8,12 @@ from matplotlib.figure import Figure
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.comparison import Comparison, read_runs
 from limelight.experiment.comparison_tables import as_text, run_table, seed_table
+from limelight.experiment.config import FILE
+from limelight.experiment.devices import choose
 from limelight.experiment.examples import choose_examples, with_truth
 from limelight.experiment.grid import read_sweep
 from limelight.experiment.pages import inputs_of
-from limelight.experiment.run import Run, open_run
+from limelight.experiment.run import Run
 from limelight.tasks.task import Example
 from limelight.view.explorer import FIGURES
 from limelight.view.page import Side, comparison_page
@@ -40,6 +42,7 @@ def compare(
         raise wrong("--out", repr(str(path)), f"a name that ends in .html, {', '.join(FIGURES)}")
     if path is not None and not path.parent.is_dir():
         raise WrongInput(f"{path.parent}: there is no such folder")
+    choose(device)
     found = read_runs([one for run in runs for one in _expand(Path(run))])
     if path is not None and path.suffix == ".html":
         path.write_text(draw_comparison_page(found, given, device), encoding="utf-8")
@@ -53,27 +56,25 @@ def _expand(path: Path) -> list[Path]:
     swept = read_sweep(path)
     if swept is None:
         return [path]
-    return [path / name for name in swept.runs if (path / name / "experiment.toml").is_file()]
+    return [path / name for name in swept.runs if (path / name / FILE).is_file()]
 
 
 def draw_comparison(comparison: Comparison) -> Figure:
     """The tables and the training curves as one figure."""
     journals, groups = _journals(comparison), _groups(comparison)
-    metrics = [metric for metric in comparison.goals if _is_drawn(comparison, metric)]
-    return draw_table_and_runs(as_text(comparison, TEXT_WIDTH), journals, metrics, groups)
+    return draw_table_and_runs(as_text(comparison, TEXT_WIDTH), journals, _drawn(comparison), groups)
 
 
 def draw_comparison_page(comparison: Comparison, given: str | None, device: str = "auto") -> str:
     """The comparison as a page: tables, training curves, and the attention of several models side by side."""
     journals, groups = _journals(comparison), _groups(comparison)
-    metrics = [metric for metric in comparison.goals if _is_drawn(comparison, metric)]
     sides, notes = _sides(comparison, given, device)
     return comparison_page(
         "Comparison of runs",
         run_table(comparison),
         seed_table(comparison) if comparison.has_seeds else [],
         [*(["* best"] if comparison.best else []), *comparison.notes],
-        [draw_runs(journals, metric, groups) for metric in metrics],
+        [draw_runs(journals, metric, groups) for metric in _drawn(comparison)],
         sides,
         notes,
     )
@@ -91,8 +92,10 @@ def _groups(comparison: Comparison) -> list[int]:
     ]
 
 
-def _is_drawn(comparison: Comparison, metric: str) -> bool:
-    return any(metric in line["validation"] for run in comparison.runs for line in run.journal)
+def _drawn(comparison: Comparison) -> list[str]:
+    """The loss and the goals that were evaluated in some run."""
+    evaluated = {metric for run in comparison.runs for line in run.journal for metric in line["validation"]}
+    return [metric for metric in comparison.goals if metric in evaluated]
 
 
 def _sides(comparison: Comparison, given: str | None, device: str) -> tuple[list[Side], list[str]]:
@@ -103,7 +106,7 @@ def _sides(comparison: Comparison, given: str | None, device: str) -> tuple[list
     numbers = [number for number in _in_order(comparison) if comparison.runs[number].goal]
     if not numbers:
         return [], [NEEDED]
-    first = open_run(comparison.runs[numbers[0]].path, device=device)
+    first = Run(comparison.runs[numbers[0]].path, choose(device))
     try:
         chosen = _read_given(first, given)
         records = _records(first, chosen)
@@ -117,7 +120,7 @@ def _sides(comparison: Comparison, given: str | None, device: str) -> tuple[list
         for example, record in zip(chosen, records, strict=True)
     ]
     for number in numbers[1:MOST_SIDES]:
-        run = open_run(comparison.runs[number].path, device=device)
+        run = Run(comparison.runs[number].path, choose(device))
         try:
             records = _records(run, chosen) if _task(run) == _task(first) else _records_of_texts(run, typed)
             sides.append(Side(comparison.labels[number], records))

@@ -117,8 +117,10 @@ class Comparison:
 
     @cached_property
     def best(self) -> dict[str, float]:
-        """The best value of the loss and of each goal on each split, if the runs differ in it."""
+        """The best value of the loss and of each goal on each split; only of runs that have the same task."""
         found = dict[str, float]()
+        if len(self.tasks) > 1:
+            return found
         for name, values in self.metrics.items():
             known = [value for value in values if value is not None and not math.isnan(value)]
             goal = self.goals.get(name.split(" ", 1)[1])

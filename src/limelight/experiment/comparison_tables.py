@@ -81,7 +81,9 @@ def as_text(comparison: Comparison, width: int = 80) -> str:
 
 def _blocks(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """The table as aligned lines; if it is too wide, as several tables with the same first column."""
-    sizes = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    marked = len(BEST) * any(cell.endswith(BEST) for row in rows for cell in row)  # space for marks
+    sizes = [max(cell_len(cell.removesuffix(BEST)) for cell in column) for column in zip(*rows, strict=True)]
+    sizes = [size + (marked if place else 0) for place, size in enumerate(sizes)]
     blocks, free = [[0]], 0
     for column in range(1, len(sizes)):
         needed = len(GAP) + sizes[column]
@@ -91,22 +93,23 @@ def _blocks(rows: Sequence[Sequence[str]], width: int) -> list[str]:
             free = width - sizes[0]
         blocks[-1].append(column)
         free -= needed
-    return ["\n".join(_line(row, sizes, block) for row in rows) for block in blocks]
+    return ["\n".join(_line(row, sizes, block, marked) for row in rows) for block in blocks]
 
 
-def _line(row: Sequence[str], sizes: Sequence[int], block: Sequence[int]) -> str:
+def _line(row: Sequence[str], sizes: Sequence[int], block: Sequence[int], marked: int) -> str:
     first, *others = block
     cells = [row[first] + " " * (sizes[first] - cell_len(row[first]))]
-    cells += [" " * (sizes[column] - cell_len(row[column])) + row[column] for column in others]
+    for column in others:  # right-aligned; a mark is beside the column
+        text = row[column] if row[column].endswith(BEST) else row[column] + " " * marked
+        cells.append(" " * (sizes[column] - cell_len(text)) + text)
     return GAP.join(cells).rstrip()
 
 
 def _metric(name: str, value: float | None, best: float | None = None) -> str:
-    """A value with the mark of the best ones; without it, two spaces, so that numbers are aligned."""
+    """A value, with a mark if it is the best one."""
     if value is None:
         return "–"
-    text = show_metric(name.split(" ")[-1], value)
-    return text if best is None else text + (BEST if value == best else " " * len(BEST))
+    return show_metric(name.split(" ")[-1], value) + (BEST if value == best else "")
 
 
 def _deviation(name: str, value: float | None) -> str:

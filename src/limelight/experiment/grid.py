@@ -126,7 +126,7 @@ def value_text(value: object) -> str:
     """The value of a setting as short text."""
     if value is None:
         return "–"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def _folder_names(points: Sequence[dict[str, Any]]) -> list[str]:
