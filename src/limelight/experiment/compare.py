@@ -6,7 +6,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from limelight.errors import WrongInput, wrong
-from limelight.experiment.comparison import Comparison, read_runs
+from limelight.experiment.compared_runs import read_runs
+from limelight.experiment.comparison import Comparison
 from limelight.experiment.comparison_tables import as_text, run_table, seed_table
 from limelight.experiment.config import FILE
 from limelight.experiment.devices import choose
@@ -43,7 +44,7 @@ def compare(
     if path is not None and not path.parent.is_dir():
         raise WrongInput(f"{path.parent}: there is no such folder")
     choose(device)
-    found = read_runs([one for run in runs for one in _expand(Path(run))])
+    found = Comparison(read_runs([one for run in runs for one in _expand(Path(run))]))
     if path is not None and path.suffix == ".html":
         path.write_text(draw_comparison_page(found, given, device), encoding="utf-8")
     elif path is not None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from limelight.experiment.comparison import ComparedRun, Comparison
+from limelight.experiment.compared_runs import ComparedRun
+from limelight.experiment.comparison import Comparison
 from limelight.experiment.grid import short_names, value_text
 from limelight.training.progress import show_metric
 from limelight.view.plots.attention import shorten
