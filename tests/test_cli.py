@@ -46,7 +46,7 @@ def test_public_modules_are_available_after_import_limelight() -> None:
         _ = limelight.attic  # type: ignore[attr-defined]
 
 
-COMMANDS = ("recipes", "train", "evaluate", "predict", "see", "serve", "explain")
+COMMANDS = ("recipes", "train", "sweep", "compare", "evaluate", "predict", "see", "serve", "explain")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

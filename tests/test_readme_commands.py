@@ -55,7 +55,7 @@ def prepare(folder: Path) -> None:
 
 def quick(arguments: list[str]) -> list[str]:
     """The arguments, and settings for small data."""
-    if arguments[0] != "train":
+    if arguments[0] not in ("train", "sweep"):
         return arguments
     sizes = ["--set", "task.vocabulary.size=120"] if arguments[1] == "translate" else []
     return [*arguments, *(OWN_TASK if arguments[1].endswith(".py") else QUICK), *sizes]

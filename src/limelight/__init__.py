@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limelight import bridge, check, nn, plugin, view
-    from limelight.experiment import open_run, train
+    from limelight.experiment import compare, open_run, sweep, train
     from limelight.openmp import adaptive_spinning
     from limelight.view.see import see
 
@@ -15,10 +15,12 @@ __all__ = [
     "adaptive_spinning",
     "bridge",
     "check",
+    "compare",
     "nn",
     "open_run",
     "plugin",
     "see",
+    "sweep",
     "train",
     "view",
 ]
@@ -27,8 +29,10 @@ __version__ = version("limelight")
 
 _HOMES = {
     "adaptive_spinning": "limelight.openmp",
+    "compare": "limelight.experiment",
     "open_run": "limelight.experiment",
     "see": "limelight.view.see",
+    "sweep": "limelight.experiment",
     "train": "limelight.experiment",
 }
 

@@ -16,7 +16,7 @@ from limelight.errors import Stopped, WrongInput
 from limelight.openmp import adaptive_spinning
 from limelight.training.interrupt import STOPPING, Interrupted
 
-SETTABLE = (("train",), ("explain",), ("init",))  # the commands with --set
+SETTABLE = (("train",), ("sweep",), ("explain",), ("init",))  # the commands with --set
 
 
 def main(arguments: list[str] | None = None) -> None:

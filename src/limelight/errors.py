@@ -12,6 +12,10 @@ class Stopped(RuntimeError):
     """Valid work that cannot continue, e.g. because the disk is full. The command line exits with code 1."""
 
 
+class Diverged(Stopped):
+    """The loss or a weight is no longer a finite number: the same settings would stop at the same step."""
+
+
 def wrong(argument: str, value: object, allowed: str) -> WrongInput:
     """The exception for an argument with an invalid value.
 

@@ -5,6 +5,7 @@ import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,12 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from limelight.experiment import Run
+from limelight.experiment import Comparison, Run
+from limelight.experiment.comparison_tables import as_text
 from limelight.experiment.explain import Explanation
 from limelight.invocation import program
 from limelight.settings import REQUIRED, Section, path_of
 from limelight.tasks.metrics import Judgement
 from limelight.training.progress import show_metric
+
+NARROWEST = 60  # characters of a table of runs
 
 
 def show_report(run: Run) -> None:
@@ -50,6 +54,13 @@ def show_report(run: Run) -> None:
     commands.append(f"see {path}")
     for before, command in zip(("next: ", "      "), commands, strict=True):
         console.print(f"{before}{program()} {command}", highlight=False, markup=False)
+
+
+def show_comparison(comparison: Comparison, page: Path | None) -> None:
+    """Print the tables of a comparison, and the path of its page."""
+    print(as_text(comparison, max(Console().width, NARROWEST)))
+    if page is not None:
+        print(f"\n{page}")
 
 
 def show_metrics(split: str, judged: Judgement, described: Mapping[str, str], *, as_json: bool) -> None:

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DEFAULTS, decodeState, encodeState } from "../../src/limelight/view/web/state.js";
+import {
+  DEFAULTS,
+  decodeState,
+  encodeState,
+  replaceParts,
+  selectParts,
+} from "../../src/limelight/view/web/state.js";
 
 test("a state is decoded as it was encoded", () => {
   const state = {
@@ -97,4 +103,13 @@ test("ten thousand random URLs never throw and give allowed values only", () => 
     assert.ok(["overview", "flow", "image", "translation"].includes(view));
     assert.ok(off.every((head) => Number.isInteger(head) && head >= 0) && Number.isInteger(step));
   }
+});
+
+test("several explorers each have a part of the URL", () => {
+  const hash = "#a.view=flow&b.step=2&a.given=x%26a.y&page.same=no";
+  assert.equal(selectParts(hash, "a."), "view=flow&given=x%26a.y");
+  assert.equal(selectParts(hash, "c."), "");
+  assert.equal(replaceParts(hash, "a.", "head=1"), "b.step=2&page.same=no&a.head=1");
+  assert.equal(replaceParts(hash, "b.", ""), "a.view=flow&a.given=x%26a.y&page.same=no");
+  assert.equal(decodeState(selectParts(replaceParts(hash, "a.", "step=7"), "a.")).step, 7);
 });

@@ -4,6 +4,7 @@ from cyclopts import App
 
 from limelight import __version__
 from limelight.cli.checks import check, mark
+from limelight.cli.comparisons import compare, sweep
 from limelight.cli.predictions import evaluate, generate, predict
 from limelight.cli.runs import explain, recipes, see, serve, train
 from limelight.cli.settings import init, settings
@@ -20,6 +21,8 @@ Start with `limelight train reverse`. `limelight COMMAND --help` describes a com
 for _command in (
     recipes,
     train,
+    sweep,
+    compare,
     evaluate,
     predict,
     generate,

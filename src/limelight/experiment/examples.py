@@ -13,6 +13,16 @@ TRIED = 64  # examples that are predicted to find correct and wrong ones
 SHOWN = 4  # correct ones, and as many wrong ones
 
 
+def choose_examples(run: Run, shown: int = SHOWN) -> list[Example]:
+    """Held-out examples: correct predictions come first; of each kind, at most this number is chosen."""
+    tried = list(islice(run.task.examples(run.dataset, run.dataset.held_out), TRIED))
+    answers = run.predict([example.given for example in tried])
+    known = dict[bool | None, list[Example]]({True: [], False: [], None: []})
+    for example, answer in zip(tried, answers, strict=True):
+        known[example.is_right(answer.text)].append(example)
+    return known[True][:shown] + known[False][:shown] + known[None][: 2 * shown]
+
+
 def examples(run: Run) -> list[Record]:
     """Records of held-out examples with their correct answers; correct predictions come first."""
     return [record for _, record in recorded_examples(run)]
@@ -20,12 +30,7 @@ def examples(run: Run) -> list[Record]:
 
 def recorded_examples(run: Run) -> list[tuple[Example, Record]]:
     """The same, each with its example."""
-    tried = list(islice(run.task.examples(run.dataset, run.dataset.held_out), TRIED))
-    answers = run.predict([example.given for example in tried])
-    known = dict[bool | None, list[Example]]({True: [], False: [], None: []})
-    for example, answer in zip(tried, answers, strict=True):
-        known[example.is_right(answer.text)].append(example)
-    chosen = known[True][:SHOWN] + known[False][:SHOWN] + known[None][: 2 * SHOWN]
+    chosen = choose_examples(run)
     records = run.record([example.given for example in chosen])
     found = [
         (example, with_truth(record, example))

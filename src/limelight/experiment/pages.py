@@ -27,10 +27,10 @@ MOST_INPUTS = 8  # of a file
 def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
     """Write the attention of an input, or of held-out examples, in the format of the file name."""
     if path.suffix in FIGURES:
-        figure = attention_figure(run, None if given is None else _inputs(run, given)[0])
+        figure = attention_figure(run, None if given is None else inputs_of(run, given)[0])
         (darken(figure) if dark else figure).savefig(path, dpi=150)
     elif path.suffix == ".json":
-        records = examples(run) if given is None else run.see(*_inputs(run, given)).records
+        records = examples(run) if given is None else run.see(*inputs_of(run, given)).records
         path.write_text(as_json(records), encoding="utf-8")
     elif path.suffix == ".html":
         path.write_text(draw_page(run, given), encoding="utf-8")
@@ -56,8 +56,8 @@ def write_importance(run: Run, given: str | None, path: Path, *, dark: bool = Fa
         raise wrong("--out", repr(str(path)), f"a name that ends in .html, .json, {', '.join(FIGURES)}")
 
 
-def _inputs(run: Run, given: str) -> list[str]:
-    """The input; for a text file, the first inputs in it."""
+def inputs_of(run: Run, given: str) -> list[str]:
+    """The input of a command; for a text file, the first inputs in it."""
     if run.task.input_kind == "image" or not os.path.isfile(given):
         return [given]
     return [line for line in run.task.inputs_in(Path(given)) if line.strip()][:MOST_INPUTS]
@@ -71,7 +71,7 @@ def draw_page(run: Run, given: str | None = None, figures: Sequence[Figure] = ()
     found = recorded_examples(run) if given is None else _available_examples(run)
     has_data = bool(found)
     if given is not None:
-        inputs = _inputs(run, given)
+        inputs = inputs_of(run, given)
         seen = run.see(*inputs).records
         found = [*((Example(one, ()), record) for one, record in zip(inputs, seen, strict=True)), *found]
     records = with_variants(run, found)

@@ -56,6 +56,12 @@ class Report(Config):
     confusion: list[list[int]] = Field([], description="predictions by true class, on the last split")
 
 
+def read_report(folder: Path) -> Report:
+    """The report of a finished run."""
+    path = folder / "report.json"
+    return read_json(Report, path.read_bytes().decode(errors="replace"), f"{path} is damaged")
+
+
 def restored(path: Path) -> Iterator[tuple[Experiment, Task[Any], Saved]]:
     """Each checkpoint of a run folder that can be read, the best first, with the experiment and the task.
 
@@ -237,9 +243,7 @@ class Run:
     @property
     def report(self) -> dict[str, Any]:
         """The results of a finished run."""
-        path = self.path / "report.json"
-        text = path.read_bytes().decode(errors="replace")
-        return read_json(Report, text, f"{path} is damaged").model_dump()
+        return read_report(self.path).model_dump()
 
     @property
     def journal(self) -> list[dict[str, Any]]:
@@ -247,12 +251,17 @@ class Run:
         return read_journal(self.path / "metrics.jsonl", ("loss", self.task.goal.metric))
 
 
-def open_run(path: str | Path, *, device: str = "auto") -> Run:
-    """Open a run folder. One that was trained with a plug-in runs the code of its copy, with a warning."""
+def check_run_folder(path: str | Path) -> None:
+    """Refuse a path that is not a run folder."""
     if not (Path(path) / FILE).is_file():
         likely = Path("runs") / path
         hint = f"; did you mean {likely}?" if (likely / FILE).is_file() else ""
         raise WrongInput(f"{path} is not a run folder: it has no {FILE}{hint}")
+
+
+def open_run(path: str | Path, *, device: str = "auto") -> Run:
+    """Open a run folder. One that was trained with a plug-in runs the code of its copy, with a warning."""
+    check_run_folder(path)
     run = Run(Path(path), choose(device))
     if run.experiment.plugin:
         warnings.warn(f"{path} runs the code of its plug-in {run.experiment.plugin}", stacklevel=2)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from limelight.config import differences, flatten
 from limelight.data.batching import Batch
 from limelight.data.dataset import Dataset
-from limelight.errors import Stopped, WrongInput
+from limelight.errors import Diverged, WrongInput
 from limelight.invocation import program
 from limelight.randomness import derive, seed
 from limelight.tasks.task import Task
@@ -195,7 +195,7 @@ class Trainer:
             sums = [total + float(scores.sums[name]) for total, name in zip(sums, self._names, strict=True)]
         *sums, stop = world.all_reduce([*sums, float(signals.number > 0)])
         if not math.isfinite(sums[0]):
-            raise Stopped(self._loss_message(sums[0] / count, batch))
+            raise Diverged(self._loss_message(sums[0] / count, batch))
         world.all_reduce_gradient(self.optimiser.gradient)
         if config.clip:
             self.optimiser.clip(config.clip)

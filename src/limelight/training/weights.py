@@ -4,7 +4,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from limelight.errors import Stopped, WrongInput
+from limelight.errors import Diverged, WrongInput
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -44,9 +44,9 @@ def from_bytes(content: bytes) -> dict[str, Tensor]:
 
 
 def check_finite(weights: dict[str, Tensor], step: int) -> None:
-    """Raise `Stopped` if a weight is NaN or infinite."""
+    """Raise `Diverged` if a weight is NaN or infinite."""
     for name, tensor in weights.items():
         if not bool(tensor.isfinite().all()):
-            raise Stopped(
+            raise Diverged(
                 f"step {step}: {name} is no longer finite; nothing was saved. A smaller train.rate may help"
             )

@@ -3,8 +3,10 @@
 import base64
 import html
 import io
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -39,12 +41,44 @@ def report_page(
 <section><h2>Model</h2><p>{html.escape(description)}</p>
 <details><summary>All layers: shapes, parameters and cost</summary>{_table("layers", layers)}</details>
 </section></main>"""
-    return _document(title, body, records)
+    return _document(title, body, _as_json(records))
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run in a comparison of attention: its name, and its records of the inputs of all runs."""
+
+    name: str
+    records: Sequence[Record]
+
+
+def comparison_page(
+    title: str,
+    table: Sequence[Sequence[str]],
+    seeds: Sequence[Sequence[str]],
+    notes: Sequence[str],
+    figures: Sequence[Figure],
+    sides: Sequence[Side],
+    remarks: Sequence[str],
+) -> str:
+    """Return a comparison of runs as HTML: a table, figures, and two explorers side by side.
+
+    The first row of each table is its head; `seeds` is a table of means over seeds, which may be empty.
+    `notes` are about the tables, `remarks` about the sides.
+    """
+    means = f"<h2>Runs that differ only in their seed</h2>{_table('compared', seeds, True)}" if seeds else ""
+    images = "".join(map(_picture, figures))
+    body = f"""<main class="report"><h1>{html.escape(title)}</h1>
+<section>{_table("compared", table, True)}{_paragraphs(notes)}{means}</section>
+<section><h2>Training curves</h2><div class="figures">{images}</div></section>
+<section><h2>Attention</h2>{_paragraphs(remarks)}<div id="sides"></div></section></main>"""
+    contents = (f'{{"name": {json.dumps(one.name)}, "records": {_as_json(one.records)}}}' for one in sides)
+    return _document(title, body, f"[{','.join(contents)}]", "comparison.js")
 
 
 def explorer_page(title: str, records: Sequence[Record]) -> str:
     """Return a page as HTML that contains only the explorer with `records`."""
-    return _document(title, '<main><div id="explorer"></div></main>', records)
+    return _document(title, '<main><div id="explorer"></div></main>', _as_json(records))
 
 
 def iframe(page: str, height: int = 640) -> str:
@@ -55,10 +89,18 @@ def iframe(page: str, height: int = 640) -> str:
     return f'<iframe sandbox="{sandbox}" style="{style}" srcdoc="{html.escape(page)}"></iframe>'
 
 
-def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
+def _paragraphs(texts: Sequence[str]) -> str:
+    return "".join(f'<p class="muted note">{html.escape(text)}</p>' for text in texts)
+
+
+def _table(name: str, rows: Sequence[Sequence[str]], has_head: bool = False) -> str:
     """The first cell of each row is its header; the last cell of a short row is as wide as the rest."""
     most = max(map(len, rows), default=0)
     lines = []
+    if has_head:
+        cells = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in rows[0])
+        lines.append(f"<tr>{cells}</tr>")
+        rows = rows[1:]
     for first, *others in rows:
         spans = [1] * (len(others) - 1) + [most - len(others)]
         cells = "".join(
@@ -68,10 +110,14 @@ def _table(name: str, rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="wide"><table class="{name}">{"".join(lines)}</table></div>'
 
 
-def _document(title: str, body: str, records: Sequence[Record]) -> str:
+def _as_json(records: Sequence[Record]) -> str:
+    return f"[{','.join(record.model_dump_json() for record in records)}]"
+
+
+def _document(title: str, body: str, data: str, module: str = "report.js") -> str:
+    """A page with the data that its module reads, as JSON."""
     style = (WEB_FOLDER / "style.css").read_text("utf-8")
-    # `<` is escaped in the JSON, so that no text of a record can close the script element.
-    data = f"[{','.join(record.model_dump_json() for record in records)}]".replace("<", "\\u003c")
+    data = data.replace("<", "\\u003c")  # so that no text can close the script element
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{CONTENT_SECURITY_POLICY}">
@@ -81,7 +127,7 @@ def _document(title: str, body: str, records: Sequence[Record]) -> str:
 <script type="importmap">{{"imports": {{{_import_map()}}}}}</script></head>
 <body>{body}
 <script type="application/json" id="records">{data}</script>
-<script type="module">import "#report.js";</script>
+<script type="module">import "#{module}";</script>
 </body></html>
 """
 

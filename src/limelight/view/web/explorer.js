@@ -35,14 +35,23 @@ function stepLabel({ record }) {
   return isTranslation(record) ? "Translation" : "Item by item";
 }
 
+const PAGE_ADDRESS = { read: readAddress, write: writeAddress };
+
 // Builds the explorer in an element. A live page starts without records and adds them with `show`.
-// Its `recompute` requests the record again after the attention was changed.
-export function explore(element, records, { recompute = null, state = readAddress() } = {}) {
-  const explorer = new Explorer(element, records, recompute, state);
+// Its `recompute` requests the record again after the attention was changed. Several explorers on a page each
+// have an address of their own; `onSet` is called with what the user selects.
+export function explore(
+  element,
+  records,
+  { recompute = null, address = PAGE_ADDRESS, state = address.read(), onSet = () => {} } = {},
+) {
+  const explorer = new Explorer(element, records, { recompute, address, state, onSet });
   return {
-    ready: records.length ? explorer.open(records[explorer.state.record] ?? records[0]) : Promise.resolve(),
+    ready: records.length ? explorer.open(explorer.chosenRecord()) : Promise.resolve(),
     show: (record, options) => explorer.open(record, options),
     set: (change) => explorer.set(change),
+    follow: (change) => explorer.follow(change),
+    replace: (records) => explorer.replace(records),
     redraw: () => explorer.view?.redraw(),
     get state() {
       return explorer.state;
@@ -51,8 +60,8 @@ export function explore(element, records, { recompute = null, state = readAddres
 }
 
 class Explorer {
-  constructor(element, records, recompute, state) {
-    Object.assign(this, { element, records, recompute, state: { ...DEFAULTS, ...state } });
+  constructor(element, records, { recompute, address, state, onSet }) {
+    Object.assign(this, { element, records, recompute, address, onSet, state: { ...DEFAULTS, ...state } });
     this.opened = 0; // number of records opened so far
     this.head = make("div", { class: "head" });
     this.bar = make("div");
@@ -64,7 +73,26 @@ class Explorer {
 
   set(change) {
     this.state = { ...this.state, ...change };
-    writeAddress(this.state);
+    this.address.write(this.state);
+    this.onSet(change);
+  }
+
+  // Shows what was selected in another explorer, as far as this one has it.
+  async follow(change) {
+    this.state = { ...this.state, ...change };
+    this.address.write(this.state);
+    if ("record" in change || "changes" in change) await this.open(this.chosenRecord());
+    else if (this.host) this.build();
+  }
+
+  // Shows other records with the same selection.
+  async replace(records) {
+    this.records = records;
+    await this.open(this.chosenRecord());
+  }
+
+  chosenRecord() {
+    return this.records[this.state.record] ?? this.records[0];
   }
 
   get live() {
@@ -218,12 +246,12 @@ class Explorer {
   // The address was edited, or a link was pasted into the open page.
   onHashChange() {
     const before = encodeChanges(this.state.changes);
-    this.state = readAddress();
+    this.state = this.address.read();
     if (!this.record) return;
     if (this.live && encodeChanges(this.state.changes) !== before) {
       this.setChanges(this.state.changes);
       return;
     }
-    this.open(this.live ? this.record : (this.records[this.state.record] ?? this.records[0]));
+    this.open(this.live ? this.record : this.chosenRecord());
   }
 }

@@ -60,7 +60,37 @@ export function readAddress() {
 }
 
 export function writeAddress(state) {
-  const hash = encodeState(state);
+  writeHash(encodeState(state));
+}
+
+// The part of the URL that belongs to one of several explorers: all names begin with the prefix.
+export function addressOf(prefix) {
+  return {
+    read: () => decodeState(selectParts(window.location.hash, prefix)),
+    write: (state) => writeHash(replaceParts(window.location.hash, prefix, encodeState(state))),
+  };
+}
+
+// "a.view=flow&b.step=2", "a." -> "view=flow"
+export function selectParts(hash, prefix) {
+  const found = new URLSearchParams();
+  for (const [name, value] of new URLSearchParams(String(hash).replace(/^#/, ""))) {
+    if (name.startsWith(prefix)) found.set(name.slice(prefix.length), value);
+  }
+  return found.toString();
+}
+
+// "a.view=flow&b.step=2", "a.", "head=1" -> "b.step=2&a.head=1"
+export function replaceParts(hash, prefix, parts) {
+  const found = new URLSearchParams();
+  for (const [name, value] of new URLSearchParams(String(hash).replace(/^#/, ""))) {
+    if (!name.startsWith(prefix)) found.set(name, value);
+  }
+  for (const [name, value] of new URLSearchParams(parts)) found.set(prefix + name, value);
+  return found.toString();
+}
+
+export function writeHash(hash) {
   try {
     window.history.replaceState(
       null,
