@@ -72,7 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "majority: done" in done.stdout
     assert "test accuracy" in done.stdout
-    assert f"limelight predict {path} -- " in done.stdout
+    assert f"limelight predict {path} '" in done.stdout
     assert "step 6 of 6" in done.stderr
     return path
 
@@ -191,9 +191,9 @@ def test_the_next_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
     done = run("train", "majority", *settings(*sizes, "train.epochs=1"), "--out", str(path))
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("next: "))
-    _, program, command, folder, dashes, sample = shlex.split(line)
-    assert (program, command, folder, dashes) == ("limelight", "predict", str(path), "--")
-    answered = run(command, folder, dashes, sample)
+    _, program, command, folder, sample = shlex.split(line)
+    assert (program, command, folder) == ("limelight", "predict", str(path))
+    answered = run(command, folder, sample)
     assert answered.returncode == 0, answered.stderr
     assert answered.stdout.strip() in "abcd"
 
