@@ -49,8 +49,8 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool, s
     if mask is not None and mask.dtype == torch.bool:
         scores.masked_fill_(~mask, -math.inf)
     elif mask is not None:
-        scores = scores + mask
-    weights = torch.softmax(scores, -1)
+        scores += mask
+    weights = torch.softmax(scores, -1, out=scores)  # new memory would take as long as the softmax
     return weights if mask is None else weights.nan_to_num_(0.0)  # rows without keys
 
 
