@@ -323,6 +323,16 @@ def test_weights_that_are_never_computed_as_a_whole_are_named() -> None:
     assert found.unseen == ("1",)
 
 
+def test_a_softmax_over_products_that_is_not_used_as_a_whole_is_named() -> None:
+    class Windows(foreign.Projections):
+        def forward(self, x: Tensor) -> Tensor:
+            weights = (self.q(x) @ self.k(x).mT).softmax(-1)
+            return torch.stack([weights[:, i : i + 1, :2] @ self.v(x)[:, :2] for i in range(x.shape[1])], 1)
+
+    found = capture(nn.Sequential(foreign.InnerSoftmax(), Windows()), x())
+    assert found.unseen == ("1",)
+
+
 def test_dropout_does_not_change_the_captured_weights() -> None:
     model = foreign.InnerSoftmax().train()
     given = x()

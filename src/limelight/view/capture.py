@@ -22,7 +22,7 @@ class Capture:
     output: Any
     attentions: tuple[Attention, ...]
     unseen: tuple[str, ...] = ()
-    """Modules whose attention was not captured, because they never compute its weights as a whole."""
+    """Modules whose attention was not found, because they never compute its weights as a whole."""
 
 
 def capture(
@@ -56,7 +56,7 @@ def capture(
     if not len(collector) and not finder.unseen:
         expected = "a model that computes attention when it is called"
         raise wrong("model", f"a {type(model).__name__} in which no attention was found", expected)
-    return Capture(output, collector.attentions(), tuple(finder.unseen))
+    return Capture(output, collector.attentions(), finder.unseen)
 
 
 @contextmanager

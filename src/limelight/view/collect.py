@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import torch
@@ -72,10 +72,14 @@ class Collector:
     def attentions(self) -> tuple[Attention, ...]:
         """Those that were asked for, in the order of their computation."""
         names = _numbered([one.name for one in self._found])
-        return tuple(
+        found = (
             Attention(name, one.role, one.pieces[0] if one.count == 1 else torch.cat(one.pieces, one.axis))
             for name, one in zip(names, self._found, strict=True)
             if one.pieces
+        )
+        # Queries and keys of one sequence may be computed from two tensors, such as compressed ones.
+        return tuple(
+            replace(one, role="self") if one.role == "cross" and one.causal else one for one in found
         )
 
     def _step_of(self, name: str, weights: Tensor) -> _Collected | None:

@@ -43,8 +43,8 @@ class Layout(NamedTuple):
 
 
 def assumed(shape: Sequence[int], number: int, *, learned: bool) -> Layout:
-    """The layout of a tensor of which nothing is known: (..., D), or an image or heads with four axes."""
-    last: Kind = "feature" if len(shape) < 4 else "row"
+    """The layout of a tensor of which nothing is known: (B, T, D), or only rows, such as a series (B, T)."""
+    last: Kind = "feature" if len(shape) == 3 else "row"
     axes = (*(_axis("row", size) for size in shape[:-1]), _axis(last, shape[-1]))
     return Layout(axes, number, learned=learned, assumed=True)
 
@@ -175,10 +175,12 @@ def product(left: Layout, right: Layout, number: int) -> Layout:
 def attention_axes(scores: Layout, axis: int) -> Layout | None:
     """The layout of the weights, which are the softmax of the scores along an axis; None without a doubt.
 
-    The softmax over features gives the probabilities of classes or experts, and is not attention.
+    The softmax over the features of a layer gives the probabilities of classes or experts, and is not
+    attention.
     """
     keys = scores.axes[axis]
-    if keys and all(kind == "feature" for kind, _ in keys) and not scores.assumed:
+    of_layer = len(scores.sources) < 2 and not scores.assumed
+    if of_layer and keys and all(kind == "feature" for kind, _ in keys):
         return None
     other = {"left": "right", "right": "left"}.get(_first(keys))
     axes: list[Axis] = [tuple((kind, size) for kind, size in one) for one in scores.axes]

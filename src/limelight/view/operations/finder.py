@@ -4,6 +4,7 @@ Whatever a model returns, and however its mathematics is written, torch executes
 a product, a softmax over one of its axes, and a product with the values; or a kernel that does all of this.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,13 +81,20 @@ class AttentionFinder(TorchDispatchMode):
         self, model: nn.Module, watcher: Watcher | None = None, editor: Editor | None = None
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.unseen = dict[str, None]()  # modules whose weights are not computed as a whole
+        self._unseen = dict[str, None]()  # modules whose weights are not computed as a whole
+        self._unused = Counter[str]()  # softmaxes that were not multiplied with values, by module
         self.modules = dict(model.named_modules())
         self._names = {id(part): name for name, part in self.modules.items()}
         self._model, self._watcher, self._editor = model, watcher, editor
         self._layouts = Layouts()
         self._known = dict[int, Weights | Mark]()  # by the id of a tensor, as in Layouts
         self._padded_length: int | None = None
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The modules whose attention weights were not found."""
+        unused = [name for name, count in self._unused.items() if count > 0]
+        return tuple(dict.fromkeys([*self._unseen, *unused]))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -217,11 +225,13 @@ class AttentionFinder(TorchDispatchMode):
             arranged = axes.arrange(output, layout, heads)
             edited = self._editor(name, self._role(layout), layout.sources, arranged)
             output.copy_(axes.restore(edited, output, layout, heads))
+        self._unused[name] += 1
         return Weights(output, layout, output.shape[axis], name, module)
 
     def _finish(self, weights: Weights) -> None:
         if not weights.found:
             weights.found = True
+            self._unused[weights.name] -= 1
             self._report(weights.name, weights.module, weights.layout, weights.tensor)
             weights.tensor = weights.tensor.new_empty(0)  # free the memory
 
@@ -232,7 +242,7 @@ class AttentionFinder(TorchDispatchMode):
             if weights is not None:
                 self._finish(weights)
         else:
-            self.unseen[self._module[0]] = None
+            self._unseen[self._module[0]] = None
 
     def _report(self, name: str, module: nn.Module, layout: Layout, weights: Tensor) -> None:
         if self._watcher is not None:
@@ -253,7 +263,7 @@ class AttentionFinder(TorchDispatchMode):
         layouts = self._layouts.of_each(given[one] for one in ("query", "key", "value"))
         result = func(*args, **kwargs)
         if len(layouts) < 3:
-            self.unseen[name] = None
+            self._unseen[name] = None
             return result
         # Learned queries attend, too: this is not a linear layer.
         query, key, value = (one._replace(learned=False) for one in layouts)
