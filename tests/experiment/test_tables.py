@@ -275,4 +275,4 @@ def test_held_out_examples_are_shown_with_their_original_words(run: Run) -> None
         assert not any("<unk>" in token for token in record.sides["source"])
     done = command("train", str(run.path), "--resume")
     assert done.returncode == 0, done.stderr
-    assert f"limelight predict {run.path} -- '{run.sample}'" in done.stdout
+    assert f"limelight predict {run.path} '{run.sample}'" in done.stdout

@@ -186,7 +186,8 @@ OTHER = {"Decoder.start", "DecoderOnly.start", "FastDecoderOnly.start", "CausalC
          "FastCache.check_space", "RMSNorm.extra_repr", "Rotary.extra_repr",
          "FastDecoder.start", "FastCache.append", "FastCache.reorder",
          "Cache.append", "Cache.reorder", "DecoderCache.reorder", "KeyValues.reordered",
-         "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.buffer", "Tap.watching"}  # fmt: skip
+         "MultiHeadAttention.extra_repr", "Packing.heads", "Tap.buffer", "Tap.watching",
+         "Tap.editing"}  # fmt: skip
 
 
 def public_tensor_functions() -> Iterator[str]:

@@ -187,9 +187,12 @@ def test_attention_can_be_patched_from_another_input() -> None:
 @torch.no_grad()
 def test_fused_kernels_are_used_again_afterwards() -> None:
     model, x = torch_encoder(), torch.randn(B, T, D)
-    with intervene(model, {"": off()}):
-        model(x)
-    assert torch.backends.mha.get_fastpath_enabled()
+    for enabled in (True, False):
+        torch.backends.mha.set_fastpath_enabled(enabled)
+        with intervene(model, {"": off()}):
+            model(x)
+        assert torch.backends.mha.get_fastpath_enabled() == enabled
+    torch.backends.mha.set_fastpath_enabled(True)
     assert torch.backends.cuda.flash_sdp_enabled()
     q = torch.randn(B, H, T, 4)
     torch.testing.assert_close(F.scaled_dot_product_attention(q, q, q), foreign.explicit(q, q, q) @ q)
