@@ -49,6 +49,9 @@ def main() -> None:
         "translate": with_variants(translate, [(Example(SENTENCE, ()), sentence)]),
         "digits": digits.see(digit).records,
     }
+    compared = Path("runs") / "heads"
+    if not (compared / "comparison.html").exists():
+        limelight.sweep("majority", {"model.heads": [1, 2]}, out=compared)
     with sync_playwright() as program:
         browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE)
@@ -77,6 +80,10 @@ def main() -> None:
                 page.get_by_role("tab", name="Image").click()
                 save_screenshot(page, "image")
             file.unlink()
+        page.goto((compared / "comparison.html").absolute().as_uri())
+        page.wait_for_selector("canvas")
+        page.get_by_role("heading", name="Attention").evaluate("heading => heading.scrollIntoView()")
+        save_screenshot(page, "compare")
         browser.close()
 
 

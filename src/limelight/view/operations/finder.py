@@ -29,6 +29,7 @@ from limelight.view.operations.layouts import PRODUCTS, VIEWS, Layouts, factors
 SOFTMAXES = ("_softmax", "_safe_softmax")
 EXPONENTIALS = ("exp", "exp_", "exp2")
 RANDOM = ("bernoulli", "bernoulli_", "rand", "rand_like", "uniform_")
+BEGINNINGS = {*SOFTMAXES, *EXPONENTIALS, *RANDOM, "_nested_tensor_from_mask"}
 FRESH = ("empty_like", "zeros_like", "ones_like", "full_like")
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "h")
 TINY = 1e-3  # rows whose sums differ from 1 by less are those of a softmax
@@ -113,6 +114,8 @@ class AttentionFinder(TorchDispatchMode):
 
     def _follow(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         """Follow weights, and the parts of a softmax that is written out, to the output of an operation."""
+        if not self._known and name not in BEGINNINGS:  # nearly all operations
+            return
         if name in VIEWS:
             for output in result if isinstance(result, (list, tuple)) else (result,):
                 self._set(output, self._known.get(id(args[0])))
@@ -234,6 +237,7 @@ class AttentionFinder(TorchDispatchMode):
             self._unused[weights.name] -= 1
             self._report(weights.name, weights.module, weights.layout, weights.tensor)
             weights.tensor = weights.tensor.new_empty(0)  # free the memory
+            self._known = {key: one for key, one in self._known.items() if one is not weights}
 
     def _finish_exponential(self, factor: Tensor, axis: int) -> None:
         """exp(scores - logsumexp) is a softmax; exponentials that are divided by their sum later are not."""
