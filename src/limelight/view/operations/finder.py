@@ -88,6 +88,7 @@ class AttentionFinder(TorchDispatchMode):
         self._names = {id(part): name for name, part in self.modules.items()}
         self._model, self._watcher, self._editor = model, watcher, editor
         self._layouts = Layouts()
+        self._operations = dict[Any, tuple[str, Special | None]]()
         self._known = dict[int, Weights | Mark]()  # by the id of a tensor, as in Layouts
         self._padded_length: int | None = None
 
@@ -100,22 +101,31 @@ class AttentionFinder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name, options = func.overloadpacket.__name__, kwargs or {}
-        if name.startswith(SCALED_DOT_PRODUCT):
-            return self._fused(func, args, options)
-        if name in FAST_PATHS:
-            return self._fast_path(func, args, options)
-        if name.endswith("_") and args:
+        options = kwargs or {}
+        name, special = self._operations.get(func) or self._operation(func)
+        if special is not None:
+            return special(self, func, args, options)
+        if self._known and name.endswith("_"):
             self._keep_before_dropout(args)
         result = func(*args, **options)
         self._layouts.follow(name, args, result)
-        self._follow(name, args, result)
+        if self._known or name in BEGINNINGS:  # else nothing is known that could be followed
+            self._follow(name, args, result)
         return result
+
+    def _operation(self, func: Any) -> tuple[str, "Special | None"]:
+        """The name of an operation, and what is done instead of following it."""
+        name = func.overloadpacket.__name__
+        special: Special | None = None
+        if name.startswith(SCALED_DOT_PRODUCT):
+            special = AttentionFinder._fused
+        elif name in FAST_PATHS:
+            special = AttentionFinder._fast_path
+        self._operations[func] = (name, special)
+        return name, special
 
     def _follow(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         """Follow weights, and the parts of a softmax that is written out, to the output of an operation."""
-        if not self._known and name not in BEGINNINGS:  # nearly all operations
-            return
         if name in VIEWS:
             for output in result if isinstance(result, (list, tuple)) else (result,):
                 self._set(output, self._known.get(id(args[0])))
@@ -201,7 +211,7 @@ class AttentionFinder(TorchDispatchMode):
 
     def _keep_before_dropout(self, args: tuple[Any, ...]) -> None:
         """Copy weights before they are multiplied with random numbers in place."""
-        first, *others = (self._known.get(id(one)) for one in args)
+        first, *others = (self._known.get(id(one)) for one in args) if args else (None,)
         is_random = any(isinstance(one, Mark) and one.kind == "random" for one in others)
         if isinstance(first, Weights) and first.tensor is args[0] and is_random:
             first.tensor = args[0].clone()
@@ -288,6 +298,9 @@ class AttentionFinder(TorchDispatchMode):
         if self._watcher is not None:
             self._watcher(name, "self" if is_self else "cross", (), fast_path(given, self._padded_length))
         return func(*args, **kwargs)
+
+
+Special = Callable[[AttentionFinder, Any, tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 def _heads(module: nn.Module) -> int | None:

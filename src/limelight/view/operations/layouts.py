@@ -57,20 +57,22 @@ class Layouts:
 
     def follow(self, name: str, args: Arguments, result: Any) -> None:
         """Set the layouts of the outputs of an operation."""
-        if name in VIEWS:
+        several = isinstance(result, (tuple, list))
+        view = VIEWS.get(name)
+        if view is not None:
             layout = self.of(args[0])
-            for output in result if isinstance(result, (list, tuple)) else (result,):
-                self.set(output, None if layout is None else VIEWS[name](layout, args, output))
+            for output in result if several else (result,):
+                self.set(output, None if layout is None else view(layout, args, output))
             return
-        output, *others = result if isinstance(result, (tuple, list)) and result else (result,)
-        for other in others:
-            if isinstance(other, Tensor):
-                self.set(other, None)
-        if isinstance(output, Tensor):
-            is_known = output.is_floating_point() and output.dim() and not output.is_nested
-            self.set(
-                output, RULES.get(name, Layouts._elementwise)(self, name, args, output) if is_known else None
-            )
+        if several and result:
+            result, *others = result
+            for other in others:
+                if isinstance(other, Tensor):
+                    self.set(other, None)
+        if isinstance(result, Tensor):
+            is_known = result.is_floating_point() and not result.is_nested and result.dim()
+            rule = RULES.get(name, Layouts._elementwise)
+            self.set(result, rule(self, name, args, result) if is_known else None)
 
     def _elementwise(self, name: str, args: Arguments, output: Tensor) -> Layout | None:
         """Any other operation: if its output has the shape of an input, it has the same axes."""
