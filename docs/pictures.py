@@ -62,7 +62,7 @@ def main() -> None:
             page.wait_for_selector("canvas")
             if name == "translate":
                 save_screenshot(page, "overview")
-                page.get_by_role("button", name="cross-attention, layer 1, head 0").click()
+                page.get_by_role("button", name="cross-attention, layer 1, head 0:").click()
                 page.get_by_role("application").press("x")
                 save_screenshot(page, "changes")
                 page.get_by_role("button", name="Undo").click()

@@ -176,7 +176,7 @@ def test_heads_are_switched_off_and_cells_are_blocked(reverse: tuple[Run, str]) 
     with opened(allowed=address) as page:
         page.goto(address)
         type_input(page, "3 1 4")
-        page.get_by_role("button", name="encoder, layer 0, head 1").click()
+        page.get_by_role("button", name="encoder, layer 0, head 1:").click()
         page.get_by_role("button", name="Switch this head off").click()
         changes = page.get_by_role("group", name="changes of the attention")
         expect(changes).to_contain_text("encoder, layer 0, head 1 off")
@@ -186,7 +186,7 @@ def test_heads_are_switched_off_and_cells_are_blocked(reverse: tuple[Run, str]) 
         check_shown(page, without_head)
         must_fail(check_shown, page, without_both)
         # With the keyboard: the cell in the third row and the first column of head 0
-        page.get_by_role("button", name="encoder, layer 0, head 0").press("Enter")
+        page.get_by_role("button", name="encoder, layer 0, head 0:").press("Enter")
         stage = page.get_by_role("application")
         for key in ("ArrowDown", "ArrowDown", "ArrowDown", "b"):
             stage.press(key)
@@ -206,6 +206,24 @@ def test_heads_are_switched_off_and_cells_are_blocked(reverse: tuple[Run, str]) 
         check_shown(page, without_head)
         changes.get_by_role("button", name="head 1 off: take back").click()
         expect(changes).to_have_text("")
+        check_shown(page, run.see("3 1 4").records[0])
+
+
+def test_a_click_on_a_head_switches_it_off_and_on(reverse: tuple[Run, str]) -> None:
+    run, address = reverse
+    with intervene(run.model, {run.see("3 1 4").records[0].maps[0].name: off(0)}):
+        expected = run.see("3 1 4").records[0]
+    with opened(allowed=address) as page:
+        page.goto(address)
+        type_input(page, "3 1 4")
+        expect(page.locator("#explorer .given")).to_have_text("3 1 4")
+        page.get_by_role("button", name="encoder, layer 0, head 0:").hover()
+        page.get_by_role("button", name="Switch off: encoder, layer 0, head 0").click()
+        status = page.get_by_role("group", name="changes of the attention").get_by_role("status")
+        expect(status).not_to_have_text("computing …")
+        check_shown(page, expected)
+        page.get_by_role("button", name="Switch on: encoder, layer 0, head 0").click()
+        expect(page.get_by_role("group", name="changes of the attention")).to_have_text("")
         check_shown(page, run.see("3 1 4").records[0])
 
 

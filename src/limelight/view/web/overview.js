@@ -162,5 +162,16 @@ function smallMap(host, { weights, map, head, badges }, isSorted, select) {
   attributes["aria-label"] = `${name}: ${describeBadges(badges)}; enlarge`;
   attributes.click = () => select(map, head);
   const caption = make("span", { class: "caption" }, make("span", {}, label), entropy);
-  return make("button", attributes, canvas, caption, make("span", { class: "badges" }, ...patterns));
+  const button = make("button", attributes, canvas, caption, make("span", { class: "badges" }, ...patterns));
+  return host.change && head !== ALL ? make("div", { class: "head-map" }, button, toggle(host, map, head, name)) : button;
+}
+
+// Switches a head off and on again, without enlarging it.
+function toggle(host, map, head, name) {
+  const isOff = host.isOff(map, head);
+  const label = `${isOff ? "Switch on" : "Switch off"}: ${name}`;
+  const attributes = { type: "button", class: "head-switch", "aria-label": label, title: label, tabindex: "-1" };
+  attributes["data-keep"] = `toggle-${map}-${head}`;
+  attributes.click = () => host.change({ map, head });
+  return make("button", attributes, isOff ? "on" : "off");
 }
