@@ -104,6 +104,10 @@ def test_a_head_can_be_switched_off_in_a_saved_page(run: Run, tmp_path: Path) ->
     name = run.see("3 1 4 1 5 9 2").records[0].maps[0].name
     with intervene(run.model, {name: off(0)}):
         expected = run.see("3 1 4 1 5 9 2").records[0]
+    before, after = (
+        f"{one.probability:.1%}".replace("%", " %") for one in (run.see("3 1 4 1 5 9 2").records[0], expected)
+    )
+    assert before != after
     with opened() as page:
         page.goto(path.as_uri())
         page.get_by_role("button", name="layer 0, head 0").or_(page.get_by_role("application")).first.focus()
@@ -111,10 +115,12 @@ def test_a_head_can_be_switched_off_in_a_saved_page(run: Run, tmp_path: Path) ->
         page.get_by_role("application").press("x")
         changes = page.get_by_role("group", name="changes of the attention")
         expect(changes).to_contain_text("head 0 off")
-        expect(page.locator("#explorer .answer strong")).to_have_text(expected.answer)
+        answer = page.locator("#explorer .answer")
+        expect(answer).to_contain_text(f"{expected.answer} {after}")
         expect(page.get_by_text("Click a cell to block it")).to_have_count(0)
         page.get_by_role("button", name="Undo").click()
         expect(changes).to_have_text("")
+        expect(answer).to_contain_text(before)
 
 
 @needs_browser

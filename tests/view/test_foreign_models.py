@@ -320,7 +320,7 @@ def test_weights_that_are_never_computed_as_a_whole_are_named() -> None:
 
     found = capture(Model(foreign.InnerSoftmax(), foreign.Chunked()), x())
     assert [one.name for one in found.attentions] == ["0"]
-    assert found.unseen == ("1",)
+    assert found.missing == ("1",)
 
 
 def test_a_softmax_over_products_that_is_not_used_as_a_whole_is_named() -> None:
@@ -330,7 +330,7 @@ def test_a_softmax_over_products_that_is_not_used_as_a_whole_is_named() -> None:
             return torch.stack([weights[:, i : i + 1, :2] @ self.v(x)[:, :2] for i in range(x.shape[1])], 1)
 
     found = capture(nn.Sequential(foreign.InnerSoftmax(), Windows()), x())
-    assert found.unseen == ("1",)
+    assert found.missing == ("1",)
 
 
 def test_dropout_does_not_change_the_captured_weights() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import torch
 
-from limelight.data.batching import even_batches
 from limelight.experiment.run import Run
-from limelight.progress import track
+from limelight.progress import shown_by, track
+from limelight.training.distributed import World
+from limelight.training.evaluate import evaluate
 from limelight.training.progress import Metrics, show_metric
 from limelight.view import intervene, off, watch
 from limelight.view.plots.importance import Bar
 
 EXAMPLES = 400  # evenly spaced in the split, because it may be sorted
-BATCH = 100
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,17 @@ def head_importance(run: Run, split: str | None = None, *, examples: int = EXAMP
     `lost` is how much the main metric is worse without the head; of equal heads, that with the larger loss
     comes first. Heads that do the same can each be switched off without a loss, but not both.
     """
-    split = split or run.dataset.held_out
-    goal, device = run.task.goal, run.device
-    lengths = run.dataset.lengths(split)
-    chosen = torch.linspace(0, len(lengths) - 1, min(examples, len(lengths))).round().long()
-    batches = [
-        run.dataset.batch(split, chosen[index]).to(device) for index in even_batches(lengths[chosen], BATCH)
-    ]
-    run.model.eval()
+    split, goal = split or run.dataset.held_out, run.task.goal
+    count = len(run.dataset.lengths(split))
+    chosen = torch.linspace(0, count - 1, min(examples, count)).round().long()
 
-    @torch.no_grad()
-    def evaluate() -> Metrics:
-        names, total = dict.fromkeys(("loss", goal.metric)), 0
-        sums = dict.fromkeys(names, 0.0)
-        for batch in batches:
-            scores = run.task.loss(run.model, batch)
-            total += run.task.predictions(batch)
-            sums = {name: sums[name] + float(scores.sums[name]) for name in names}
-        return {name: value / total for name, value in sums.items()}
+    def means() -> Metrics:
+        with shown_by(lambda *_: None):  # the progress is that of the heads
+            return evaluate(run.task, run.dataset, run.model, split, World(device=run.device), chosen=chosen)
 
-    whole = evaluate()
+    whole = means()
     with watch(run.model) as seen, torch.no_grad():
-        run.task.loss(run.model, batches[0])
+        run.task.loss(run.model, run.dataset.batch(split, chosen[:1]).to(run.device))
     heads = [
         (name.removesuffix(".weights"), head)
         for name, passes in seen.items()
@@ -86,7 +75,7 @@ def head_importance(run: Run, split: str | None = None, *, examples: int = EXAMP
     found = []
     for name, head in track(heads, len(heads)):
         with intervene(run.model, {name: off(head)}):
-            metrics = evaluate()
+            metrics = means()
         lost = goal.rank(whole[goal.metric]) - goal.rank(metrics[goal.metric])
         found.append(HeadImportance(name, head, lost, metrics))
     found.sort(key=lambda one: (-one.lost, -one.metrics["loss"]))

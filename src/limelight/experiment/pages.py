@@ -41,19 +41,19 @@ def write_records(run: Run, given: str | None, path: Path, *, dark: bool = False
 
 def write_importance(run: Run, given: str | None, path: Path, *, dark: bool = False) -> None:
     """Print the importance of all heads, and write the page with it, its figure alone, or its data."""
+    if path.suffix not in (".html", ".json", *FIGURES):  # before the work
+        raise wrong("--out", repr(str(path)), f"a name that ends in .html, .json, {', '.join(FIGURES)}")
     with watcher().phase("evaluating the model without each head"):
         found = head_importance(run)
     print(table(found))
     title = f"{run.experiment.name}: {found.metric} lost without each head, {found.split} split"
     figure = draw_importance(found.bars(), found.metric, title=title)
-    if path.suffix in FIGURES:
-        (darken(figure) if dark else figure).savefig(path, dpi=150)
+    if path.suffix == ".html":
+        path.write_text(draw_page(run, given, [figure]), encoding="utf-8")
     elif path.suffix == ".json":
         found.write(path)
-    elif path.suffix == ".html":
-        path.write_text(draw_page(run, given, [figure]), encoding="utf-8")
     else:
-        raise wrong("--out", repr(str(path)), f"a name that ends in .html, .json, {', '.join(FIGURES)}")
+        (darken(figure) if dark else figure).savefig(path, dpi=150)
 
 
 def inputs_of(run: Run, given: str) -> list[str]:

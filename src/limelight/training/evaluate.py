@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from limelight.data.batching import even_batches
 from limelight.data.dataset import Dataset
@@ -28,15 +28,20 @@ def evaluate(
     split: str,
     world: World,
     stop: Callable[[], object] = lambda: False,
+    chosen: Tensor | None = None,
 ) -> Metrics:
-    """Loss and main metric of the task, as means over all predictions of the split.
+    """Loss and main metric of the task, as means over all predictions of the split, or of `chosen` examples.
 
     `stop` is called before each batch; `Aborted` is raised when it returns a true value.
     """
     model.eval()
     names = ("loss", task.goal.metric)
     totals = [0.0] * (1 + len(names))
-    batches = even_batches(dataset.lengths(split), BATCH)
+    lengths = dataset.lengths(split)
+    if chosen is None:
+        batches = even_batches(lengths, BATCH)
+    else:
+        batches = [chosen[index] for index in even_batches(lengths[chosen], BATCH)]
     for index in track(batches, len(batches)):
         if stop():
             raise Aborted

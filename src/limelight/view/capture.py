@@ -21,7 +21,7 @@ class Capture:
 
     output: Any
     attentions: tuple[Attention, ...]
-    unseen: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     """Modules whose attention was not found, because they never compute its weights as a whole."""
 
 
@@ -53,10 +53,10 @@ def capture(
             stack.enter_context(tap.watching(add))
         stack.enter_context(finder)
         output = model(*args, **kwargs)
-    if not len(collector) and not finder.unseen:
+    if not len(collector) and not finder.missing:
         expected = "a model that computes attention when it is called"
         raise wrong("model", f"a {type(model).__name__} in which no attention was found", expected)
-    return Capture(output, collector.attentions(), finder.unseen)
+    return Capture(output, collector.attentions(), finder.missing)
 
 
 @contextmanager

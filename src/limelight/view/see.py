@@ -54,9 +54,11 @@ def see(
     args, named = _arguments(inputs)
     with _evaluating(model), torch.no_grad():
         found = capture(model, *args, layers=layers, heads=heads, **named)
-    if found.unseen:
-        unseen = ", ".join(name or type(model).__name__ for name in found.unseen)
-        warnings.warn(f"not shown, because its weights are never computed as a whole: {unseen}", stacklevel=2)
+    if found.missing:
+        missing = ", ".join(name or type(model).__name__ for name in found.missing)
+        warnings.warn(
+            f"not shown, because its weights are never computed as a whole: {missing}", stacklevel=2
+        )
     if not found.attentions:
         raise wrong("layers", repr(layers), "a number or a name of attention in this model")
     longest = max(max(one.weights.shape[2:]) for one in found.attentions)

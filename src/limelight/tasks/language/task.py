@@ -181,7 +181,6 @@ class Language(RunningTextTask):
         model.eval()
         return record_each(inputs, lambda given, number: self._record(model, _as_prompt(given), number))
 
-    @torch.no_grad()
     def _record(self, model: nn.Module, prompt: Prompt, number: int) -> Record:
         start, options = self._begin(prompt.given), LanguageOptions(length=CONTINUATION)
         added = add_tokens(cast(LanguageModel, model), start, prompt, self.reader, self.context)

@@ -221,7 +221,6 @@ class Masked(RunningTextTask):
         model.eval()
         return record_each(inputs, lambda given, number: self._record(model, given, number))
 
-    @torch.no_grad()
     def _record(self, model: nn.Module, given: Input, number: int) -> Record:
         row, places = self._read(given, number)
         if not len(row):

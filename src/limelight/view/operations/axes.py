@@ -173,7 +173,7 @@ def product(left: Layout, right: Layout, number: int) -> Layout:
 
 
 def attention_axes(scores: Layout, axis: int) -> Layout | None:
-    """The layout of the weights, which are the softmax of the scores along an axis; None without a doubt.
+    """The layout of the weights, which are the softmax of the scores along an axis; None if they are not.
 
     The softmax over the features of a layer gives the probabilities of classes or experts, and is not
     attention.
@@ -183,7 +183,7 @@ def attention_axes(scores: Layout, axis: int) -> Layout | None:
     if of_layer and keys and all(kind == "feature" for kind, _ in keys):
         return None
     other = {"left": "right", "right": "left"}.get(_first(keys))
-    axes: list[Axis] = [tuple((kind, size) for kind, size in one) for one in scores.axes]
+    axes = list(scores.axes)
     axes[axis] = tuple(("key", size) for _, size in keys)
     queries = _queries(axes, axis, other)
     if queries is not None:

@@ -82,7 +82,7 @@ class AttentionFinder(TorchDispatchMode):
         self, model: nn.Module, watcher: Watcher | None = None, editor: Editor | None = None
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._unseen = dict[str, None]()  # modules whose weights are not computed as a whole
+        self._missing = dict[str, None]()  # modules whose weights are not computed as a whole
         self._unused = Counter[str]()  # softmaxes that were not multiplied with values, by module
         self.modules = dict(model.named_modules())
         self._names = {id(part): name for name, part in self.modules.items()}
@@ -93,10 +93,10 @@ class AttentionFinder(TorchDispatchMode):
         self._padded_length: int | None = None
 
     @property
-    def unseen(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[str, ...]:
         """The modules whose attention weights were not found."""
         unused = [name for name, count in self._unused.items() if count > 0]
-        return tuple(dict.fromkeys([*self._unseen, *unused]))
+        return tuple(dict.fromkeys([*self._missing, *unused]))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -256,7 +256,7 @@ class AttentionFinder(TorchDispatchMode):
             if weights is not None:
                 self._finish(weights)
         else:
-            self._unseen[self._module[0]] = None
+            self._missing[self._module[0]] = None
 
     def _report(self, name: str, module: nn.Module, layout: Layout, weights: Tensor) -> None:
         if self._watcher is not None:
@@ -277,7 +277,7 @@ class AttentionFinder(TorchDispatchMode):
         layouts = self._layouts.of_each(given[one] for one in ("query", "key", "value"))
         result = func(*args, **kwargs)
         if len(layouts) < 3:
-            self._unseen[name] = None
+            self._missing[name] = None
             return result
         # Learned queries attend, too: this is not a linear layer.
         query, key, value = (one._replace(learned=False) for one in layouts)

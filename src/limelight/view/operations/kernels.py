@@ -30,22 +30,20 @@ def scaled_dot_product(given: Mapping[str, Any]) -> Tensor:
 
 def repeat_heads(keys: Tensor, heads: int) -> Tensor:
     """(B, h, S, K) -> (B, H, S, K), for kernels with fewer heads of keys than of queries"""
-    return (
-        keys
-        if keys.dim() < 3 or keys.shape[-3] == heads
-        else keys.repeat_interleave(heads // keys.shape[-3], -3)
-    )
+    if keys.dim() < 3 or keys.shape[-3] == heads:
+        return keys
+    return keys.repeat_interleave(heads // keys.shape[-3], -3)
 
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool, scale: float | None) -> Tensor:
     """(..., T, K), (..., S, K), (..., T, S) -> (..., T, S)"""
-    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ repeat_heads(
-        key, query.shape[-3] if query.dim() > 2 else 1
-    ).transpose(-2, -1)
+    if query.dim() > 2:
+        key = repeat_heads(key, query.shape[-3])
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
     if causal:
-        scores.masked_fill_(
-            torch.ones(scores.shape[-2:], dtype=torch.bool, device=key.device).triu(1), -math.inf
-        )
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=key.device).triu(1)
+        scores.masked_fill_(future, -math.inf)
     if mask is not None and mask.dtype == torch.bool:
         scores.masked_fill_(~mask, -math.inf)
     elif mask is not None:
@@ -71,10 +69,8 @@ def fast_path(given: Mapping[str, Any], padded_length: int | None) -> Tensor:
         keys = x = F.layer_norm(x, x.shape[-1:], *norm)
     width = x.shape[-1]
     weight, bias = given["qkv_weight"], given["qkv_bias"]
-    q, k = (
-        F.linear(x, weight[:width], bias[:width]),
-        F.linear(keys, weight[width : 2 * width], bias[width : 2 * width]),
-    )
+    own, other = slice(width), slice(width, 2 * width)
+    q, k = F.linear(x, weight[own], bias[own]), F.linear(keys, weight[other], bias[other])
     q_BHTK, k_BHSK = (y.unflatten(-1, (heads, -1)).transpose(1, 2) for y in (q, k))
     if lengths is not None:
         real = torch.arange(x.shape[1], device=x.device) < torch.tensor(lengths, device=x.device)[:, None]

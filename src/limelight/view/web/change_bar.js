@@ -1,10 +1,13 @@
-// The list of changes of the attention, and what they did to the answer.
+// The list of changes of the attention, and how they changed the answer.
 import { describeChange, toggle } from "./changes.js";
 import { make } from "./dom.js";
 import { percent } from "./format.js";
 
-// `onChange` receives the new list of changes. Without changes, the bar is empty.
-export function changeBar(host, onChange) {
+const SHOWN = "The maps below show the changed attention.";
+
+// `onChange` receives the new list of changes. Without changes, the bar is empty. A record that was computed with
+// changes has no `base` if it could not be computed without them.
+export function changeBar(host, { onChange, isComputing }) {
   const { changes } = host.state;
   const node = make("div", { class: "changes", role: "group", "aria-label": "changes of the attention" });
   if (!changes.length) return node;
@@ -17,7 +20,8 @@ export function changeBar(host, onChange) {
   const button = (text, click) => make("button", { type: "button", class: "small", click }, text);
   node.append(...items, button("Undo", () => onChange(changes.slice(0, -1))));
   if (changes.length > 1) node.append(button("Clear all", () => onChange([])));
-  node.append(make("p", { class: "muted note", role: "status" }, host.base ? effect(host) : "computing …"));
+  const text = isComputing ? "computing …" : host.base ? effect(host) : SHOWN;
+  node.append(make("p", { class: "muted note", role: "status" }, text));
   return node;
 }
 
@@ -25,7 +29,7 @@ export function changeBar(host, onChange) {
 export function effect({ base, record }) {
   const { answer: before, probability: sure } = base.record;
   const { answer: after, probability } = record;
-  if (!before && !after) return "The maps below show the changed attention.";
+  if (!before && !after) return SHOWN;
   const same = before === after;
   const change = same ? `The prediction is still “${after}”` : `The prediction changed from “${before}” to “${after}”`;
   if (probability === null || sure === null) return `${change}.`;

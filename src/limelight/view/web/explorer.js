@@ -127,25 +127,24 @@ class Explorer {
     this.build();
   }
 
-  // A saved page has results for single heads only.
+  // A saved page has results for single heads only: another head takes the place of the one before.
   change(change) {
-    const { changes } = this.state;
-    if (!this.live && !storedVariant(this.record, [change])) return;
-    const isTaken = !this.live && changes.some((one) => isSame(one, change));
-    if (this.live) this.setChanges(toggle(changes, change));
-    else this.setChanges(isTaken ? [] : [change]);
+    const changes = toggle(this.state.changes, change);
+    if (this.live) this.setChanges(changes);
+    else if (storedVariant(this.record, [change])) this.setChanges(changes.filter((one) => isSame(one, change)));
   }
 
   setChanges(changes) {
     this.set({ changes });
     if (this.live) {
-      this.drawChanges();
+      this.drawChanges({ isComputing: true });
       this.recompute();
     } else this.open(this.record);
   }
 
-  drawChanges() {
-    this.bar.replaceChildren(changeBar(this.host, (changes) => this.setChanges(changes)));
+  drawChanges({ isComputing = false } = {}) {
+    const onChange = (changes) => this.setChanges(changes);
+    this.bar.replaceChildren(changeBar(this.host, { onChange, isComputing }));
   }
 
   showError(error) {

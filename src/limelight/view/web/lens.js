@@ -28,7 +28,7 @@ export function lensTable(record) {
 export function lens({ record }) {
   const { columns, rows } = lensTable(record);
   const node = make("div", { class: "lens" });
-  const help = "What the output layer would say if the model ended after each layer. The stronger the colour, the more likely; ";
+  const help = "What the output layer would predict if the model ended after each layer. The stronger the colour, the more likely; ";
   node.append(make("p", { class: "muted note" }, `${help}answers in bold are those of the whole model.`));
   const header = make("tr", {}, make("th", { scope: "col" }, "layer"));
   header.append(...columns.map((token) => make("th", { scope: "col" }, displayToken(token, 16))));
