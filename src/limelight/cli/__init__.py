@@ -5,6 +5,7 @@ from cyclopts import App
 from limelight import __version__
 from limelight.cli.checks import check, mark
 from limelight.cli.comparisons import compare, sweep
+from limelight.cli.exports import export
 from limelight.cli.predictions import evaluate, generate, predict
 from limelight.cli.runs import explain, recipes, see, serve, train
 from limelight.cli.settings import init, settings
@@ -29,6 +30,7 @@ for _command in (
     see,
     serve,
     explain,
+    export,
     settings,
     init,
     check,

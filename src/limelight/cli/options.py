@@ -8,6 +8,13 @@ from cyclopts import Parameter
 Device = Annotated[
     str, Parameter(help="Device: auto, cpu, cuda or mps. auto selects the fastest one that is available.")
 ]
+Engine = Annotated[
+    str,
+    Parameter(
+        help="What computes the answers: torch, or an export of the run to onnx or ctranslate2. auto selects "
+        "the fastest one that is exported. See `limelight export`."
+    ),
+]
 Settings = Annotated[
     tuple[str, ...],
     Parameter(

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight.cli.options import Device, Flag, Json, JsonLines, RunFolder
+from limelight.cli.options import Device, Engine, Flag, Json, JsonLines, RunFolder
 
 
 def evaluate(
@@ -17,6 +17,7 @@ def evaluate(
     beam: int | None = None,
     length_penalty: float | None = None,
     as_json: Json = False,
+    engine: Engine = "torch",
     device: Device = "auto",
 ) -> None:
     """Compute the metrics of a trained model on one split of its data, or on other data.
@@ -47,7 +48,7 @@ def evaluate(
     from limelight.terminal import given_options, show_metrics
     from limelight.training.progress import watcher
 
-    opened = open_run(run, device=device)
+    opened = open_run(run, device=device, engine=engine)
     options = given_options(beam=beam, length_penalty=length_penalty)
     opened.task.check_options(options)
     display = watcher()
@@ -79,6 +80,7 @@ def predict(
     out: Path | None = None,
     as_json: Json = False,
     as_jsonl: JsonLines = False,
+    engine: Engine = "torch",
     device: Device = "auto",
 ) -> None:
     """Print the predictions of a trained model for inputs given as arguments, in files or on stdin.
@@ -158,7 +160,8 @@ def predict(
         score=score or None,
         alignment=alignment or None,
     )
-    predict_all(open_run(run, device=device), text, options, out=out, as_json=as_json, as_jsonl=as_jsonl)
+    opened = open_run(run, device=device, engine=engine)
+    predict_all(opened, text, options, out=out, as_json=as_json, as_jsonl=as_jsonl)
 
 
 def generate(
@@ -173,6 +176,7 @@ def generate(
     stop: str | None = None,
     seed: int = 1,
     count: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    engine: Engine = "torch",
     device: Device = "auto",
 ) -> None:
     """Generate text with a language model; it is printed while it is generated.
@@ -209,7 +213,7 @@ def generate(
     from limelight.experiment import open_run
     from limelight.terminal import given_options
 
-    opened = open_run(run, device=device)
+    opened = open_run(run, device=device, engine=engine)
     prompt = sys.stdin.read() if prompt == "-" else prompt
     options = given_options(top_k=top_k, top_p=top_p, repetition=repetition, stop=stop)
     for number in range(count):

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight.cli.options import Data, Device, Flag, Json, RunFolder, Settings
+from limelight.cli.options import Data, Device, Engine, Flag, Json, RunFolder, Settings
 
 
 def recipes() -> None:
@@ -149,6 +149,7 @@ def serve(
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8765,
     host: str = "127.0.0.1",
     token: str = "",
+    engine: Engine = "torch",
     device: Device = "auto",
 ) -> None:
     """Serve a live page that shows predictions and attention maps while you type, and an HTTP API.
@@ -174,7 +175,7 @@ def serve(
     from limelight.view.server.app import serve as serve_page
 
     check_access(host, token)
-    opened = open_run(run, device=device)
+    opened = open_run(run, device=device, engine=engine)
     serve_page(opened.record, about(opened), port, host=host, token=token)
 
 

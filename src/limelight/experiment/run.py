@@ -18,6 +18,7 @@ from limelight.errors import WrongInput, wrong
 from limelight.experiment.build import build_model
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of, with_settings
 from limelight.experiment.devices import choose
+from limelight.experiment.engines import engine_model
 from limelight.invocation import program
 from limelight.openmp import adaptive_spinning
 from limelight.tasks.metrics import Baseline, Judgement
@@ -104,8 +105,10 @@ def _several(inputs: Sequence[Input] | Input) -> Sequence[Input]:
 class Run:
     """The best weights of a run folder, and what is needed to use them. They are loaded on first use."""
 
-    def __init__(self, path: Path, device: torch.device, dataset: Dataset[Any] | None = None) -> None:
-        self.path, self.device = path, device
+    def __init__(
+        self, path: Path, device: torch.device, dataset: Dataset[Any] | None = None, engine: str = "torch"
+    ) -> None:
+        self.path, self.device, self._engine = path, device, engine
         self._given = dataset
 
     @cached_property
@@ -138,6 +141,11 @@ class Run:
         return self._best[2]
 
     @cached_property
+    def answering(self) -> nn.Module:
+        """The model, or its export to another engine, which is called in the same way."""
+        return engine_model(self.path, self.task, self.model, self._engine)
+
+    @cached_property
     def dataset(self) -> Dataset[Any]:
         """The data that the run was trained on; refused if it has changed."""
         dataset = self._given or self._load()
@@ -165,7 +173,7 @@ class Run:
             return []
         read = self.task.read_options(options)
         with adaptive_spinning():
-            return self.task.predict(self.model, inputs, read, first=first)
+            return self.task.predict(self.answering, inputs, read, first=first)
 
     def generate(self, prompt: str = "", **options: Any) -> Iterator[str]:
         """A continuation of the prompt, in pieces, each as soon as it is known.
@@ -174,7 +182,7 @@ class Run:
 
         Options are those of the task: length, temperature, top_k, top_p, repetition, stop and seed.
         """
-        return self.task.generate(self.model, prompt, options)
+        return self.task.generate(self.answering, prompt, options)
 
     def see(self, *inputs: Input) -> Explorer:
         """The answer to each input, and the attention maps of every layer and head.
@@ -197,14 +205,14 @@ class Run:
         if not self.task.reads_prompts and any(isinstance(one, Prompt) for one in inputs):
             raise WrongInput("only a language model reads a Prompt; give a text")
         name = {"name": self.experiment.name}
-        records = self.task.record(self.model, cast(Sequence[Input], inputs))
+        records = self.task.record(self.answering, cast(Sequence[Input], inputs))
         return [one if isinstance(one, WrongInput) else one.model_copy(update=name) for one in records]
 
     def _record_changed(self, one: Input | Prompt | Changed) -> list[Record | WrongInput]:
         if not isinstance(one, Changed):
             return self.record([one])
         try:
-            with changing(self.model, one.changes):
+            with changing(self.answering, one.changes):
                 return self.record([one.given])
         except WrongInput as refusal:
             return [refusal]
@@ -230,8 +238,8 @@ class Run:
         dataset = dataset or self.dataset
         split = split or dataset.held_out
         with adaptive_spinning():
-            means = evaluate(self.task, dataset, self.model, split, World(device=self.device))
-            judged = self.task.evaluate_answers(self.model, dataset, split, read)
+            means = evaluate(self.task, dataset, self.answering, split, World(device=self.device))
+            judged = self.task.evaluate_answers(self.answering, dataset, split, read)
         derived = self.task.derived(means, dataset, split)
         return replace(judged, values=means | derived | judged.values)
 
@@ -259,10 +267,13 @@ def check_run_folder(path: str | Path) -> None:
         raise WrongInput(f"{path} is not a run folder: it has no {FILE}{hint}")
 
 
-def open_run(path: str | Path, *, device: str = "auto") -> Run:
-    """Open a run folder. One that was trained with a plug-in runs the code of its copy, with a warning."""
+def open_run(path: str | Path, *, device: str = "auto", engine: str = "torch") -> Run:
+    """Open a run folder. One that was trained with a plug-in runs the code of its copy, with a warning.
+
+    With another `engine`, its answers are computed from the export of that format; "auto": the fastest one.
+    """
     check_run_folder(path)
-    run = Run(Path(path), choose(device))
+    run = Run(Path(path), choose(device), engine=engine)
     if run.experiment.plugin:
         warnings.warn(f"{path} runs the code of its plug-in {run.experiment.plugin}", stacklevel=2)
     return run

@@ -1,6 +1,5 @@
 """A run that starts from the weights of another run: its model and its vocabulary are those of that run."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from torch import Tensor, nn
 from limelight.data.dataset import Dataset
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.engines import digest_of
 from limelight.experiment.run import Run, open_run, restored
 from limelight.models.config import ModelConfig
 from limelight.tasks.task import Task
 from limelight.training.start import take_weights
-from limelight.training.weights import to_bytes, weights_of
+from limelight.training.weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def resolve(
     width = like.get("model.width")
     if settings.get("model.width", width) != width:
         raise wrong("model.width", settings["model.width"], f"{width}, the width of {run.path}")
-    source = {"start": str(run.path.absolute()), "start_digest": _digest(run)}
+    source = {"start": str(run.path.absolute()), "start_digest": digest_of(run.model)}
     wanted = experiment(recipe, {**like, **settings, **source}, data)
     changed = [
         f"{key} = {value}"
@@ -71,7 +71,7 @@ def find_start(wanted: Experiment, folder: Path) -> Start | None:
     for _, task, _ in restored(folder) if same else ():
         return Start(task)
     run = open_run(wanted.start, device="cpu")
-    if _digest(run) != wanted.start_digest:
+    if digest_of(run.model) != wanted.start_digest:
         raise WrongInput(f"the weights of {run.path} have changed; start from them again with --from")
     return Start(run.task, run)
 
@@ -81,11 +81,6 @@ def load(wanted: Experiment, start: Start | None) -> tuple[Task[Any], Dataset[An
     if start is None:
         return wanted.task.load(wanted.seed)
     return wanted.task.load_from(wanted.seed, start.task)
-
-
-def _digest(run: Run) -> str:
-    """The SHA-256 of the best weights of a run, which is that of their file."""
-    return hashlib.sha256(to_bytes(weights_of(run.model))).hexdigest()
 
 
 def _renamed(

@@ -32,7 +32,7 @@ def write(path: Path, content: bytes) -> None:
 
 def commit(folder: Path, files: dict[str, bytes]) -> None:
     """Create `folder` with these files, in this order. It appears complete or not at all."""
-    unfinished = _new_name(folder.parent)
+    unfinished = new_name(folder.parent)
     try:
         perform(os.makedirs, unfinished)
         for name, content in files.items():
@@ -46,7 +46,7 @@ def commit(folder: Path, files: dict[str, bytes]) -> None:
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file atomically; an older file of this name is replaced."""
-    unfinished = _new_name(path.parent)
+    unfinished = new_name(path.parent)
     try:
         write(unfinished, content)
         perform(os.replace, unfinished, path)
@@ -64,7 +64,7 @@ def rename(folder: Path, other: Path) -> None:
 
 def remove(folder: Path) -> None:
     """Remove a folder. It is renamed first, so that a partly removed one is never taken for complete."""
-    unfinished = _new_name(folder.parent)
+    unfinished = new_name(folder.parent)
     perform(os.rename, folder, unfinished)
     perform(shutil.rmtree, unfinished)
 
@@ -89,5 +89,6 @@ def sync(folder: Path) -> None:
         os.close(file)
 
 
-def _new_name(folder: Path) -> Path:
+def new_name(folder: Path) -> Path:
+    """A name for a file or folder that is not complete yet."""
     return folder / f"{UNFINISHED}{secrets.token_hex(8)}"
