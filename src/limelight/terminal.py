@@ -56,6 +56,13 @@ def show_report(run: Run) -> None:
         console.print(f"{before}{program()} {command}", highlight=False, markup=False)
 
 
+def show_imported(run: Run) -> None:
+    """Print a line on a run that was imported, and a command to continue with."""
+    print(f"{run.path}: {run.experiment.model.summary}")
+    given = '"The sky is blue."' if run.task.input_kind == "text" else "IMAGE"
+    print(f"next: {program()} see {shlex.quote(str(run.path))} {given}")
+
+
 def show_comparison(comparison: Comparison, page: Path | None) -> None:
     """Print the tables of a comparison, and the path of its page."""
     print(as_text(comparison, max(Console().width, NARROWEST)))
