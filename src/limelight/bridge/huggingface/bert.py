@@ -158,6 +158,8 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
         "segments": types == 2,
     }
     kind = _kind(folder, asked, wanted)
+    if kind == "masked" and folder.config["model_type"] == "roberta":
+        asked.must_be("hidden_act", "gelu")  # its output network always has GELU
     reader = read_tokenizer(folder, entries, _longest(folder, longest))
     table = _encoder_names(layout, settings["depth"], types)
     unused = ["cls.seq_relationship.", f"{layout.prefix}embeddings.position_ids"]
@@ -309,13 +311,21 @@ def _classifier(asked: Asked, parts: _Parts, kind: str) -> Plan:
 def _answers(asked: Asked) -> Answers:
     """The classes, or a number."""
     asked.must_be("problem_type", "single_label_classification", "regression")
+    names = class_names(asked)
+    if len(names) == 1 or asked.get("problem_type") == "regression":
+        return Answers(kind="number")
+    return Answers(kind="class", names=names)
+
+
+def class_names(asked: Asked) -> tuple[str, ...]:
+    """The names of the classes; of equal names, later ones have their number added."""
     names = asked.get("id2label")
     if names is None:
         names = {str(i): f"LABEL_{i}" for i in range(asked.number("num_labels", 2))}
-    ids = {str(i) for i in range(len(names))} if isinstance(names, dict) else set()
-    if not ids or set(map(str, names)) != ids or len(set(map(str, names.values()))) < len(ids):
-        raise WrongInput(f"{asked.place}: id2label is not a different name for each class from 0 on")
-    if len(names) == 1 or asked.get("problem_type") == "regression":
-        return Answers(kind="number")
-    by_id = {int(number): str(name) for number, name in names.items()}
-    return Answers(kind="class", names=tuple(by_id[number] for number in range(len(by_id))))
+    if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))} or not names:
+        raise WrongInput(f"{asked.place}: id2label is not a name for each class from 0 on")
+    found = list[str]()
+    for number in range(len(names)):
+        name = str(names[str(number)])
+        found.append(f"{name} ({number})" if name in found else name)
+    return tuple(found)

@@ -172,12 +172,14 @@ class Asked:
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
 
-    def number(self, key: str, default: int | None = None, *, most: int = 1_000_000) -> int:
-        """A positive integer."""
+    def number(self, key: str, default: int | None = None, *, least: int = 1, most: int = 1_000_000) -> int:
+        """An integer."""
         value = self._values.get(key)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            raise WrongInput(f"{self.place}: {key} is {value!r:.60}; allowed: an integer from 1 to {most:,}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise WrongInput(
+                f"{self.place}: {key} is {value!r:.60}; allowed: an integer from {least} to {most:,}"
+            )
         return value
 
     def real(self, key: str, default: float) -> float:

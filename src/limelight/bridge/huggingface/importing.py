@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from limelight.bridge.huggingface import bert
+from limelight.bridge.huggingface import bert, decoders, marian, vision
 from limelight.bridge.huggingface.folder import ModelFolder, find_folder
 from limelight.bridge.huggingface.imported import Imported, Plan, carry_out
 from limelight.errors import unknown
@@ -12,6 +12,13 @@ FAMILIES: dict[str, Callable[[ModelFolder, str], Plan]] = {
     "bert": bert.plan,
     "roberta": bert.plan,
     "distilbert": bert.plan,
+    "gpt2": decoders.plan_gpt2,
+    "llama": decoders.plan_llama,
+    "mistral": decoders.plan_llama,
+    "qwen2": decoders.plan_llama,
+    "marian": marian.plan,
+    "vit": vision.plan,
+    "deit": vision.plan,
 }
 
 
