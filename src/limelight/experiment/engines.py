@@ -90,8 +90,13 @@ def digest_of_file(path: Path) -> str:
 
 def format_module(format: str) -> Any:
     """The module that writes and reads a format; refused if a package that it needs is missing."""
+    return bridge_module(FORMATS[format], format)
+
+
+def bridge_module(name: str, format: str) -> Any:
+    """A module of `bridge` that needs the packages of the extra `format`; refused if one is missing."""
     try:
-        return import_module(FORMATS[format])
+        return import_module(name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("limelight"):
             raise
