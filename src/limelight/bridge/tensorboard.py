@@ -36,7 +36,7 @@ class Log(RunLog):
         return f"tensorboard --logdir {shlex.quote(str(beside if beside.name else self.folder))}"
 
     def begin(self, points: Sequence[Point]) -> None:
-        """Write a new file and remove older ones; a TensorBoard that shows them drops their points."""
+        """Write a new file and empty the older one; a TensorBoard that shows it drops its points."""
         start = points[0].time if points else time.time()
         session = SessionStartInfo(start_time_secs=start)
         for name, value in self.settings.items():
@@ -52,7 +52,10 @@ class Log(RunLog):
             *map(_scalars, points),
         )
         for old in self.place.glob("*tfevents*"):
-            old.unlink()
+            if old.stat().st_size:
+                old.write_bytes(b"")  # a TensorBoard that is at its end goes on; without it, it would stop
+            else:
+                old.unlink()
         # TensorBoard reads the files of a folder in the order of their names.
         self._file = self.place / f"events.out.tfevents.{time.time():.6f}.limelight"
         unfinished.replace(self._file)

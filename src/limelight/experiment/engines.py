@@ -101,4 +101,5 @@ def bridge_module(name: str, format: str) -> Any:
         if (error.name or "").startswith("limelight"):
             raise
         extra = f"pip install 'limelight[{format}]'"
-        raise WrongInput(f"{format} needs the package {error.name}; install it with: {extra}") from None
+        package = (error.name or "").partition(".")[0]
+        raise WrongInput(f"{format} needs the package {package}; install it with: {extra}") from None
