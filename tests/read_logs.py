@@ -60,8 +60,8 @@ def mlflow_runs(store: Path, experiment: str = "majority") -> dict[str, Run]:
     return {str(run.info.run_name): run for run in reader.search_runs([found.experiment_id])}
 
 
-def mlflow_scalars(store: Path, name: str) -> Scalars:
-    run = mlflow_runs(store)[name]
+def mlflow_scalars(store: Path, name: str, experiment: str = "majority") -> Scalars:
+    run = mlflow_runs(store, experiment)[name]
     return {
         key: [(one.step, one.value) for one in client(store).get_metric_history(run.info.run_id, key)]
         for key in run.data.metrics
