@@ -237,6 +237,18 @@ def test_an_experiment_that_mlflow_has_created_is_used(
     assert "the experiment majority was deleted in MLflow" in message
 
 
+def test_an_experiment_that_was_renamed_keeps_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "mlruns"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(store))
+    limelight.train("majority", TINY | {"train.epochs": 0.1}, tmp_path / "one", log="mlflow")
+    client(store).rename_experiment(mlflow_runs(store)["one"].info.experiment_id, "old")
+    limelight.train("majority", TINY | {"train.epochs": 0.1}, tmp_path / "two", log="mlflow")
+    assert (list(mlflow_runs(store, "old")), list(mlflow_runs(store))) == (["one"], ["two"])
+    assert {path.name for path in store.glob(".*")} == {".trash"}
+
+
 class Notes(Watcher):
     def __init__(self) -> None:
         self.texts = list[str]()

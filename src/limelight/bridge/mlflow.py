@@ -104,20 +104,25 @@ class Log(RunLog):
 
     def _new_run(self) -> Path:
         if not self.store.exists():  # as MLflow does, which expects this experiment
-            _write_experiment(self.store / "0", "Default")
+            _create_experiment(self.store / "0", "Default")
         run_id = uuid.uuid4().hex
         _write(self.folder / RUN_ID, f"{run_id}\n")
         return self._experiment() / run_id
 
     def _experiment(self) -> Path:
-        """The folder of the experiment with the name of the recipe; its new id is always the same."""
-        for meta in self.store.glob(f"*/{META}"):
-            if read_meta(meta).get("name") == self.experiment:
-                return meta.parent
+        """The folder of the experiment with the name of the recipe.
+
+        Its id follows from the name, so that two processes that start at the same time create one folder.
+        """
         digest = hashlib.sha256(self.experiment.encode()).hexdigest()
-        folder = self.store / str(10**17 + int(digest, 16) % 10**17)
-        _write_experiment(folder, self.experiment)
-        return folder
+        number = 10**17 + int(digest, 16) % 10**17
+        while True:
+            for meta in self.store.glob(f"[0-9]*/{META}"):
+                if read_meta(meta).get("name") == self.experiment:
+                    return meta.parent
+            if not (self.store / TRASH / str(number)).exists():
+                _create_experiment(self.store / str(number), self.experiment)
+            number += 1  # for the case that an experiment with this id was renamed
 
     def _write_status(self, status: int) -> None:
         values: dict[str, Any] = {
@@ -164,7 +169,8 @@ def read_meta(path: Path) -> dict[str, str]:
     return {key: value.strip().strip("'\"") for key, _, value in pairs}
 
 
-def _write_experiment(folder: Path, name: str) -> None:
+def _create_experiment(folder: Path, name: str) -> None:
+    """Create the folder of an experiment; it appears complete. A folder that exists is not changed."""
     now = int(1000 * time.time())
     values = {
         "artifact_location": folder.absolute().as_uri(),
@@ -174,8 +180,15 @@ def _write_experiment(folder: Path, name: str) -> None:
         "lifecycle_stage": "active",
         "name": name,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_meta(folder / META, values)
+    unfinished = folder.with_name(f".{uuid.uuid4().hex}")
+    unfinished.mkdir(parents=True)
+    _write_meta(unfinished / META, values)
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if not folder.exists():
+            raise
 
 
 def _write_meta(path: Path, values: dict[str, Any]) -> None:
