@@ -147,6 +147,8 @@ def _allowed(field: Schema) -> str:
     if "enum" in field or "const" in field:
         return _one_of(field.get("enum", [field.get("const")]))
     words = [TYPES.get(str(options[0].get("type")), "list")]
+    if options[0].get("items", {}).get("type") == "number":
+        words = ["list of numbers"]
     for bound, word in BOUNDS.items():
         limit = options[0].get(bound, field.get(bound))
         if limit is not None and abs(limit) <= LARGEST:

@@ -25,6 +25,8 @@ MODELS: dict[str, EncoderConfig] = {
     "classifier, max": ClassifierConfig(**SHAPE, pooling="max"),
     "classifier, class-token": ClassifierConfig(**SHAPE, pooling="class-token"),
     "classifier, attention": ClassifierConfig(**SHAPE, pooling="attention"),
+    "classifier, first": ClassifierConfig(**SHAPE, pooling="first", head="tanh"),
+    "classifier, as in BERT": ClassifierConfig(**SHAPE, embedding_norm=True, segments=True, head="relu"),
 }
 each_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
 each_input = pytest.mark.parametrize(
@@ -127,7 +129,10 @@ def test_a_causal_labeller_ignores_later_items() -> None:
     [
         ({"heads": 3}, "heads is 3; allowed: a divisor of width=22"),
         ({"pooling": "class-token", "causal": True}, "allowed with causal: mean, max, attention"),
-        ({"pooling": "median"}, "pooling is 'median'; allowed: 'mean', 'max', 'class-token' or 'attention'"),
+        (
+            {"pooling": "median"},
+            "pooling is 'median'; allowed: 'mean', 'max', 'class-token', 'attention' or 'first'",
+        ),
     ],
 )
 def test_incompatible_settings_are_rejected(values: dict[str, object], message: str) -> None:

@@ -1,8 +1,8 @@
 """Settings that all Transformer models share."""
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from torch import nn
 
 from limelight.models.config import ModelConfig
@@ -28,6 +28,11 @@ POSITIONS = (
     "or alibi, a bias for the distance"
 )
 RELATIVE = ("rotary", "rotary-interleaved", "alibi")
+
+
+def _as_tuple(value: Any) -> Any:
+    """TOML has lists; settings must be hashable."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 class BlockSettings(ModelConfig):
@@ -118,8 +123,8 @@ class SequenceSettings(BlockSettings):
         le=1e12,
         description="with rotary positions: pair i of a head of width K rotates by base^(-2i/K) per position",
     )
-    rotary_scaling: list[float] = Field(
-        [],
+    rotary_scaling: Annotated[tuple[float, ...], BeforeValidator(_as_tuple)] = Field(
+        (),
         description="with rotary positions, for longer texts than those of training: [factor] divides all "
         "frequencies; [factor, low, high, length] divides only low ones, as in Llama 3.1",
     )
@@ -137,9 +142,11 @@ class SequenceSettings(BlockSettings):
     def _scaling_is_complete(self) -> Self:
         given = self.rotary_scaling
         if len(given) not in (0, 1, 4) or any(value <= 0 for value in given):
-            raise ValueError(f"rotary_scaling is {given}; allowed: [], [factor], [factor, low, high, length]")
+            raise ValueError(
+                f"rotary_scaling is {list(given)}; allowed: [], [factor], [factor, low, high, length]"
+            )
         if len(given) == 4 and not given[1] < given[2]:
-            raise ValueError(f"rotary_scaling is {given}; allowed: low < high")
+            raise ValueError(f"rotary_scaling is {list(given)}; allowed: low < high")
         return self
 
     @model_validator(mode="after")

@@ -146,9 +146,8 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
         raise WrongInput(f"{asked.place}: type_vocab_size is {types}; limelight has 1 or 2")
     entries = asked.number("vocab_size", most=2_000_000)
     longest = asked.number("max_position_embeddings", 512) - layout.first
-    settings: dict[str, Any] = {
-        name: asked.number(names[name]) for name in ("width", "heads", "hidden", "depth")
-    }
+    settings: dict[str, Any] = {name: asked.number(names[name]) for name in ("width", "heads", "hidden")}
+    settings["depth"] = asked.number(names["depth"], most=1_000)
     settings |= {
         "activation": asked.choice(names["activation"], ACTIVATIONS, "gelu"),
         "norm": "post",

@@ -48,7 +48,7 @@ def plan_gpt2(folder: ModelFolder, wanted: str) -> Plan:
     asked.must_be("scale_attn_by_inverse_layer_idx", False)
     asked.must_be("add_cross_attention", False)
     asked.must_be("tie_word_embeddings", True)
-    width, depth = asked.number("n_embd", 768), asked.number("n_layer", 12)
+    width, depth = asked.number("n_embd", 768), asked.number("n_layer", 12, most=1_000)
     settings = {
         "width": width,
         "depth": depth,
@@ -94,7 +94,7 @@ def plan_llama(folder: ModelFolder, wanted: str) -> Plan:
     asked = _asked(folder, wanted)
     family = folder.config["model_type"]
     width, heads = asked.number("hidden_size"), asked.number("num_attention_heads")
-    depth = asked.number("num_hidden_layers")
+    depth = asked.number("num_hidden_layers", most=1_000)
     asked.must_be("head_dim", width // heads)
     asked.must_be("hidden_act", "silu", "swish")
     asked.must_be("pretraining_tp", 1)

@@ -47,20 +47,22 @@ def carry_out(plan: Plan, weights: dict[str, Tensor], place: Path) -> Imported:
     task = read(plan.task, {"kind": plan.task.model_fields["kind"].default, **plan.task_settings})
     model = read(plan.model, {"kind": plan.model.model_fields["kind"].default, **plan.model_settings})
     state = plan.state.model_dump_json()
-    expected = _shapes(model, task.restore(state))
     try:
         theirs = plan.prepare(weights)
     except (RuntimeError, IndexError, ValueError) as error:  # a tensor with other axes
         raise WrongInput(
             f"{place}: a tensor has another shape: {' '.join(str(error).split())[:200]}"
         ) from None
+    missing = [name for name in plan.names.values() if name not in theirs]
+    if missing:  # before the model is built, which may have far more layers than the file
+        more = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
+        raise WrongInput(f"{place} has no tensor {missing[0]}{more}")
+    expected = _shapes(model, task.restore(state))
     ours = dict[str, Tensor]()
     for name, shape in expected.items():
         if name not in plan.names:
             raise WrongInput(f"{place}: nothing in this folder is {name}")
         source = plan.names[name]
-        if source not in theirs:
-            raise WrongInput(f"{place} has no tensor {source}")
         if tuple(theirs[source].shape) != shape:
             found = tuple(theirs[source].shape)
             raise WrongInput(f"{place}: {source} has shape {found}; allowed by config.json: {shape}")

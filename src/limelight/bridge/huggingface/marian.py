@@ -47,7 +47,7 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
     heads, hidden = asked.number("encoder_attention_heads"), asked.number("encoder_ffn_dim")
     asked.must_be("decoder_attention_heads", heads)
     asked.must_be("decoder_ffn_dim", hidden)
-    encoder, decoder = asked.number("encoder_layers"), asked.number("decoder_layers")
+    encoder, decoder = (asked.number(f"{part}_layers", most=1_000) for part in ("encoder", "decoder"))
     settings: dict[str, Any] = {
         "width": asked.number("d_model"),
         "heads": heads,

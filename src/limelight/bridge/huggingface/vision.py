@@ -38,7 +38,7 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
     if channels not in (1, 3) or size % patch:
         given = f"num_channels is {channels}, image_size {size}, patch_size {patch}"
         raise WrongInput(f"{asked.place}: {given}; limelight has 1 or 3 channels and whole patches")
-    depth = asked.number("num_hidden_layers", 12)
+    depth = asked.number("num_hidden_layers", 12, most=1_000)
     settings = {
         "width": asked.number("hidden_size", 768),
         "heads": asked.number("num_attention_heads", 12),

@@ -58,6 +58,11 @@ class Language(Config):
         return vocabulary.end if isinstance(vocabulary, SentencePieces) else vocabulary.size + 1
 
     @property
+    def banned(self) -> int | None:
+        """The token that is never generated: pre-trained translators pad with [begin]."""
+        return self.begin if isinstance(self.vocabulary, SentencePieces) else None
+
+    @property
     def size(self) -> int:
         """Number of tokens, including the special tokens."""
         vocabulary = self.vocabulary

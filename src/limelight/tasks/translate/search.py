@@ -67,8 +67,9 @@ class Sources:
     tokens: Tensor
     lengths: Tensor | None
     limits: Sequence[int]
-    begin: int  # never generated
+    begin: int
     end: int
+    banned: int | None = None  # a token that is never generated
 
 
 @torch.inference_mode()
@@ -97,8 +98,7 @@ def generate(model: Generator, sources: Sources, choose: Callable[[Tensor], Tens
     sums = [0.0] * count
     tokens = torch.full((count,), sources.begin, device=sources.tokens.device)
     while not all(done):
-        logits_BV = model.step(tokens, state)
-        logits_BV[:, sources.begin] = -torch.inf
+        logits_BV = _without(sources.banned, model.step(tokens, state))
         tokens = choose(logits_BV)
         likely = logits_BV.log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1).tolist()
         for row, token, log_probability in zip(rows, tokens.tolist(), likely, strict=True):
@@ -114,6 +114,13 @@ def generate(model: Generator, sources: Sources, choose: Callable[[Tensor], Tens
             state.reorder(index)
             tokens, rows = tokens.index_select(0, index), [rows[place] for place in left]
     return [Hypothesis(*one) for one in zip(generated, sums, strict=True)]
+
+
+def _without(token: int | None, logits: Tensor) -> Tensor:
+    """(N, V) -> (N, V)"""
+    if token is not None:
+        logits[:, token] = -torch.inf
+    return logits
 
 
 class Beams:
@@ -164,8 +171,7 @@ def beam_search(model: Generator, sources: Sources, width: int, penalty: float) 
     active, tokens = every, torch.full((len(every),), sources.begin, device=device)
     sums_Bb = torch.zeros(len(every), 1, device=device)
     while active:
-        logits_NV = model.step(tokens, state)
-        logits_NV[:, sources.begin] = -torch.inf
+        logits_NV = _without(sources.banned, model.step(tokens, state))
         log_probability_BbV = logits_NV.log_softmax(-1).unflatten(0, (len(active), -1))
         total_BbV = log_probability_BbV + sums_Bb.unsqueeze(-1)
         # Twice as many candidates, so that `width` beams stay active even if each of them can end.

@@ -341,6 +341,7 @@ class Translate(Task[PairData]):
                 most,
                 self.target.begin,
                 self.target.end,
+                self.target.banned,
             )
             found |= zip(index.tolist(), decode(generator, sources, search), strict=True)
         return [found[i] for i in range(len(rows))]
