@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from limelight.errors import WrongInput, wrong
 from limelight.experiment.engines import (
@@ -15,6 +17,7 @@ from limelight.experiment.engines import (
     export_folder,
     format_module,
 )
+from limelight.experiment.publish import PUBLISHED
 from limelight.experiment.run import Run
 from limelight.training import files
 from limelight.training.progress import Watcher
@@ -30,22 +33,22 @@ def export(
     The result is compared with the model on the spot, and appears only if it agrees. An older export in the
     same place is replaced.
     """
-    if to not in FORMATS:
-        raise wrong("--to", repr(to), ", ".join(map(repr, FORMATS)))
+    if to not in (*FORMATS, *PUBLISHED):
+        raise wrong("--to", repr(to), ", ".join(map(repr, (*FORMATS, *PUBLISHED))))
     if quantize and quantize not in QUANTIZED.get(to, ()):
         allowed = ", ".join(QUANTIZED.get(to, ())) or f"nothing with --to {to}"
         raise wrong("--quantize", repr(quantize), allowed)
     place, watcher = Path(out) if out else export_folder(run.path, to), watcher or Watcher()
     if place.exists() and not (place / MANIFEST).is_file() and (place.is_file() or any(place.iterdir())):
         raise WrongInput(f"{place} is not empty and contains no export; choose another folder with --out")
-    write = format_module(to).write
+    write = PUBLISHED.get(to) or partial(_write_for_engine, format_module(to), quantize)
     place.parent.mkdir(parents=True, exist_ok=True)
     files.remove_unfinished(place.parent)
     unfinished = files.new_name(place.parent)
     unfinished.mkdir()
     try:
         with watcher.phase(f"exporting to {to}"):
-            notes: list[str] = write(run.task, run.model, lambda: run.dataset, unfinished, quantize)
+            notes = write(run, unfinished)
         exported = Exported(
             format=to,
             weights=digest_of(run.model),
@@ -66,6 +69,11 @@ def export(
     for note in notes:
         watcher.note(note)
     return place
+
+
+def _write_for_engine(module: Any, quantize: str, run: Run, folder: Path) -> list[str]:
+    notes: list[str] = module.write(run.task, run.model, lambda: run.dataset, folder, quantize)
+    return notes
 
 
 def _all(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """BERT, RoBERTa and DistilBERT: encoders with vectors, hidden tokens or classes as outputs."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from limelight.bridge.huggingface.folder import Asked, ModelFolder
 from limelight.bridge.huggingface.imported import Plan, linear_names
 from limelight.bridge.huggingface.tokenizers import read_tokenizer
+from limelight.config import read_json
 from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_pair import TextPair
@@ -127,7 +129,12 @@ KINDS = {
     "ForPreTraining": "masked",
     "ForSequenceClassification": "classify",
 }
-POOLINGS = {"cls": "first", "mean": "mean", "max": "max"}
+POOLINGS = {
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+}
+ANSWERS = "limelight_answers"  # a setting of exports: kinds of answers that transformers does not have
 
 
 def plan(folder: ModelFolder, wanted: str) -> Plan:
@@ -160,7 +167,7 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
     if kind == "masked" and folder.config["model_type"] == "roberta":
         asked.must_be("hidden_act", "gelu")  # its output network always has GELU
     reader = read_tokenizer(folder, entries, _longest(folder, longest))
-    table = _encoder_names(layout, settings["depth"], types)
+    table = encoder_names(layout, settings["depth"])
     unused = ["cls.seq_relationship.", f"{layout.prefix}embeddings.position_ids"]
     unused += [f"{layout.prefix}pooler."] if kind in ("masked", "embed") else []
     unused += [] if kind == "masked" else ["cls.", "lm_head.", "vocab_"]
@@ -202,7 +209,8 @@ class _Parts:
         return f"{self.layout.prefix}embeddings.token_type_embeddings.weight"
 
 
-def _encoder_names(layout: Layout, depth: int, types: int) -> dict[str, str]:
+def encoder_names(layout: Layout, depth: int) -> dict[str, str]:
+    """The names of the tensors of embeddings and blocks, ours -> theirs."""
     embeddings = f"{layout.prefix}embeddings"
     found = {
         "encoder.input.weight": f"{embeddings}.word_embeddings.weight",
@@ -272,13 +280,11 @@ def _pooling_mode(folder: ModelFolder, path: str) -> str:
         raise WrongInput(f"{folder.path / 'modules.json'}: {path!r:.60} is not a folder in this folder")
     modes = folder.json(name) or {}
     chosen = [key for key, value in modes.items() if key.startswith("pooling_mode_") and value is True]
-    known = {"pooling_mode_cls_token": "first", "pooling_mode_mean_tokens": "mean"}
-    known["pooling_mode_max_tokens"] = "max"
-    if len(chosen) != 1 or chosen[0] not in known:
+    if len(chosen) != 1 or chosen[0] not in POOLINGS:
         raise WrongInput(
-            f"{folder.path / name}: {chosen or 'no pooling mode'}; limelight has {', '.join(known)}"
+            f"{folder.path / name}: {chosen or 'no pooling mode'}; limelight has {', '.join(POOLINGS)}"
         )
-    return known[chosen[0]]
+    return POOLINGS[chosen[0]]
 
 
 def _masked(parts: _Parts) -> Plan:
@@ -309,6 +315,8 @@ def _classifier(asked: Asked, parts: _Parts, kind: str) -> Plan:
 
 def _answers(asked: Asked) -> Answers:
     """The classes, or a number."""
+    if ANSWERS in asked:  # an export of limelight
+        return read_json(Answers, json.dumps(asked.get(ANSWERS)), f"{asked.place}: {ANSWERS}")
     asked.must_be("problem_type", "single_label_classification", "regression")
     names = class_names(asked)
     if len(names) == 1 or asked.get("problem_type") == "regression":

@@ -60,10 +60,7 @@ def plan_gpt2(folder: ModelFolder, wanted: str) -> Plan:
         "positions": "learned",
         "tied": True,
     }
-    names = {"embedding.weight": "transformer.wte.weight", "positions.table": "transformer.wpe.weight"}
-    names |= linear_names({"decoder.norm": "transformer.ln_f"})
-    for number in range(depth):
-        names |= linear_names(GPT2_PARTS, f"decoder.blocks.{number}.", f"transformer.h.{number}.")
+    names = gpt2_names(depth)
     buffers = [f"transformer.h.{i}.attn.{name}" for i in range(depth) for name in ("bias", "masked_bias")]
     context = asked.number("n_positions", 1024)
     state = _state(folder, asked, context)
@@ -71,6 +68,15 @@ def plan_gpt2(folder: ModelFolder, wanted: str) -> Plan:
         *(LanguageConfig, {}, DecoderOnlyConfig, settings, state, names, _prepare_gpt2),
         unused=("lm_head.", *buffers),
     )
+
+
+def gpt2_names(depth: int) -> dict[str, str]:
+    """The names of all tensors, ours -> those of GPT-2 with queries, keys and values apart."""
+    names = {"embedding.weight": "transformer.wte.weight", "positions.table": "transformer.wpe.weight"}
+    names |= linear_names({"decoder.norm": "transformer.ln_f"})
+    for number in range(depth):
+        names |= linear_names(GPT2_PARTS, f"decoder.blocks.{number}.", f"transformer.h.{number}.")
+    return names
 
 
 def _prepare_gpt2(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -115,6 +121,15 @@ def plan_llama(folder: ModelFolder, wanted: str) -> Plan:
         "tied": tied,
         **_rotary(asked),
     }
+    names = llama_names(depth, bias, tied=tied)
+    state = _state(folder, asked, asked.number("max_position_embeddings", 2048))
+    unused = tuple(f"model.layers.{number}.self_attn.rotary_emb." for number in range(depth))
+    unused += ("lm_head.",) if tied else ()
+    return Plan(*(LanguageConfig, {}, DecoderOnlyConfig, settings, state, names, dict, unused))
+
+
+def llama_names(depth: int, bias: str, *, tied: bool) -> dict[str, str]:
+    """The names of all tensors, ours -> those of Llama."""
     names = {"embedding.weight": "model.embed_tokens.weight", "decoder.norm.weight": "model.norm.weight"}
     names |= {} if tied else {"output.weight": "lm_head.weight"}
     for number in range(depth):
@@ -122,10 +137,7 @@ def plan_llama(folder: ModelFolder, wanted: str) -> Plan:
         names |= linear_names(LLAMA_ATTENTION, ours, theirs, bias=bias != "none")
         names |= linear_names(LLAMA_PARTS, ours, theirs, bias=bias == "all")
         names |= linear_names(LLAMA_NORMS, ours, theirs, bias=False)
-    state = _state(folder, asked, asked.number("max_position_embeddings", 2048))
-    unused = tuple(f"model.layers.{number}.self_attn.rotary_emb." for number in range(depth))
-    unused += ("lm_head.",) if tied else ()
-    return Plan(*(LanguageConfig, {}, DecoderOnlyConfig, settings, state, names, dict, unused))
+    return names
 
 
 def _bias(asked: Asked, family: str) -> str:

@@ -144,6 +144,14 @@ class ModelFolder:
                 raise WrongInput(f"{path}: the file is missing")
         return paths
 
+    def tensor(self, name: str) -> Tensor | None:
+        """One tensor in float32; None if there is none with this name."""
+        if name not in self.shards:
+            return None
+        with safe_open(self.shards[name], "pt") as file:
+            found: Tensor = file.get_tensor(name)
+        return found.float()
+
     def tensors(self) -> dict[str, Tensor]:
         """All tensors in float32; integers stay as they are."""
         found, needed = dict[str, Tensor](), 0

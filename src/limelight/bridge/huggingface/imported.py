@@ -57,7 +57,7 @@ def carry_out(plan: Plan, weights: dict[str, Tensor], place: Path) -> Imported:
     if missing:  # before the model is built, which may have far more layers than the file
         more = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
         raise WrongInput(f"{place} has no tensor {missing[0]}{more}")
-    expected = _shapes(model, task.restore(state))
+    expected = shapes_of(model, task.restore(state))
     ours = dict[str, Tensor]()
     for name, shape in expected.items():
         if name not in plan.names:
@@ -76,7 +76,7 @@ def carry_out(plan: Plan, weights: dict[str, Tensor], place: Path) -> Imported:
     return Imported(task, model, state, ours, tuple(notes))
 
 
-def _shapes(model: ModelConfig, task: Task[Any]) -> dict[str, tuple[int, ...]]:
+def shapes_of(model: ModelConfig, task: Task[Any]) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor of a model, which is not built for that: a config may ask for any size."""
     with torch.device("meta"):
         built = model.build(task.sizes)

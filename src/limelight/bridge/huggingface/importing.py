@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from limelight.bridge import safetensors
 from limelight.bridge.huggingface import bert, decoders, marian, vision
 from limelight.bridge.huggingface.folder import ModelFolder, find_folder
 from limelight.bridge.huggingface.imported import Imported, Plan, carry_out
@@ -25,9 +26,17 @@ FAMILIES: dict[str, Callable[[ModelFolder, str], Plan]] = {
 def read_model(source: str | Path, task: str = "") -> Imported:
     """The model in a folder, or in a package that is installed, such as "minilm".
 
+    A folder of `limelight export --to safetensors` becomes the model that it was made from.
+
     What its config asks for and limelight does not have is refused. Nothing in the folder is executed.
     """
-    folder = ModelFolder(find_folder(source))
+    return read_opened(ModelFolder(find_folder(source)), task)
+
+
+def read_opened(folder: ModelFolder, task: str = "") -> Imported:
+    """The model in a folder."""
+    if safetensors.is_own(folder):
+        return safetensors.read_folder(folder, task)
     family = folder.config.get("model_type")
     if family not in FAMILIES:
         raise unknown("model_type", str(family)[:60], FAMILIES)

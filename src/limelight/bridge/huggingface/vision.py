@@ -59,7 +59,7 @@ def plan(folder: ModelFolder, wanted: str) -> Plan:
         ViTConfig,
         settings,
         _state(folder, class_names(asked), channels, size),
-        _names(prefix, depth, distillation),
+        vit_names(prefix, depth, distillation),
         _prepare(f"{prefix}.embeddings", tokens=1 + (prefix == "deit")),
         unused=(f"{prefix}.pooler.", f"{prefix}.embeddings.mask_token"),
     )
@@ -75,7 +75,8 @@ def _distillation(asked: Asked, family: str) -> str:
     return "token" if family == "deit" else "none"
 
 
-def _names(prefix: str, depth: int, distillation: str) -> dict[str, str]:
+def vit_names(prefix: str, depth: int, distillation: str) -> dict[str, str]:
+    """The names of all tensors, ours -> theirs; `patch_positions` are those without learned tokens."""
     embeddings = f"{prefix}.embeddings"
     found = linear_names({"patches.project": f"{embeddings}.patch_embeddings.projection"})
     found |= {"class_token": f"{embeddings}.cls_token", "positions.table": f"{embeddings}.patch_positions"}
