@@ -94,7 +94,9 @@ def _training(run: Run, report: Report | None) -> list[str]:
     """The notes on the data, and the settings of training."""
     if report is None:
         return []
-    found = ["## Data", "\n".join(f"- {note}" for note in report.data)] if report.data else []
+    path = getattr(run.experiment.task.data, "path", "")
+    notes = [note.replace(path, Path(path).name) if path else note for note in report.data]
+    found = ["## Data", "\n".join(f"- {note}" for note in notes)] if notes else []
     rows = [f"- Parameters: {report.parameters:,}"]
     if report.steps:
         train = run.experiment.train

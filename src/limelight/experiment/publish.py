@@ -58,7 +58,8 @@ def write_huggingface(run: Run, folder: Path) -> tuple[str, ...]:
         folder, experiment.model, run.task, run.model, weights_of(run.model), _texts(run, experiment.imported)
     )
     usage = ["With transformers:", _python(_with_transformers(run, written))]
-    usage += ["With limelight:", _python(_with_limelight(run))] if written.tokenizer else []
+    if written.tokenizer or run.task.input_kind == "image":
+        usage += ["With limelight:", _python(_with_limelight(run))]
     _write_card(run, folder, "transformers", usage, written.notes, written.architecture)
     return written.notes
 
@@ -80,9 +81,9 @@ def _with_transformers(run: Run, written: Written) -> list[str]:
     if not written.tokenizer:
         return [f"from transformers import {written.auto}", "", *lines]
     lines = [
-        f"from transformers import {written.auto}, AutoTokenizer",
+        f"from transformers import {written.auto}, {written.tokenizer}",
         "",
-        f"tokenizer = AutoTokenizer.from_pretrained({place})",
+        f"tokenizer = {written.tokenizer}.from_pretrained({place})",
         *lines,
         'inputs = tokenizer("a text", return_tensors="pt")',
     ]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from folders import TEXT, roughened
 from support import must_fail
 
 from limelight.experiment import Run, import_model
+from limelight.experiment.exports import export
 from limelight.nn import padding_mask
 from limelight.view.capture import capture
 
@@ -131,3 +133,19 @@ def test_sentences_have_the_same_ids_and_the_same_greedy_translations(pair: tupl
         assert mine.startswith(theirs_text)  # ours may be longer
     (record,) = run.record([LINES[0]])
     assert len(getattr(record, "maps", ())) == 7, record
+
+
+def test_an_export_is_the_same_translator(pair: tuple[Any, Any, Run], tmp_path: Path) -> None:
+    _, tokenizer, run = pair
+    folder = export(run, "huggingface", tmp_path / "export")
+    model: Any = transformers.MarianMTModel
+    check_equal(model.from_pretrained(folder, attn_implementation="eager").eval(), tokenizer, run)
+    with pytest.warns(UserWarning, match="sacremoses"):
+        found = transformers.AutoTokenizer.from_pretrained(folder)
+    for line in LINES:
+        assert found(line)["input_ids"] == tokenizer(line)["input_ids"]
+    again = import_model(folder, tmp_path / "again")
+    assert again.task.state == run.task.state
+    assert again.experiment.model == run.experiment.model
+    for one, other in zip(run.model.parameters(), again.model.parameters(), strict=True):
+        assert one.equal(other)

@@ -12,6 +12,7 @@ from PIL import Image
 from support import must_fail, refused
 
 from limelight.experiment import Run, import_model
+from limelight.experiment.exports import export
 from limelight.view.capture import capture
 
 SIZES: dict[str, Any] = {
@@ -98,3 +99,17 @@ def test_another_preparation_is_refused(tmp_path: Path) -> None:
         path.write_text(content)
         assert words in refused(import_model, tmp_path, tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+def test_an_export_is_the_same_classifier(pair: tuple[Any, Any, Run], picture: Path, tmp_path: Path) -> None:
+    theirs, _, run = pair
+    folder = export(run, "huggingface", tmp_path / "export")
+    found = type(theirs).from_pretrained(folder, attn_implementation="eager").eval()
+    processor: Any = transformers.AutoImageProcessor
+    prepare = processor.from_pretrained(folder, backend="pil")
+    check_equal(found, prepare, run, picture)
+    again = import_model(folder, tmp_path / "again")
+    assert again.task.state == run.task.state
+    assert again.experiment.model == run.experiment.model
+    for one, other in zip(run.model.parameters(), again.model.parameters(), strict=True):
+        assert one.equal(other)

@@ -67,7 +67,7 @@ def export_translator(config: TransformerConfig, task: Any, weights: Weights) ->
     if learned:
         notes.append("transformers does not save the table of positions again: keep this file for it")
     entries = len(target) if config.tied == "all" else len(weights["source_embedding.weight"])
-    longest = len(weights["source_positions.table"]) if learned else max(LEAST, state.longest)
+    longest = max(LEAST, state.longest) if config.positions == "sinusoidal" else state.longest
     settings = {
         "model_type": "marian",
         "is_encoder_decoder": True,
@@ -90,7 +90,7 @@ def export_translator(config: TransformerConfig, task: Any, weights: Weights) ->
         # Both tables need a row with this number; batches are padded with [begin] of their language.
         "pad_token_id": min(state.source.begin, state.target.begin),
     }
-    files, more = _tokenizer(state, shared=config.tied == "all")
+    files, more = _tokenizer(state, longest, shared=config.tied == "all")
     files["generation_config.json"] = {
         "decoder_start_token_id": state.target.begin,
         "pad_token_id": state.target.begin,
@@ -121,7 +121,9 @@ def _in_halves(weights: Weights, width: int) -> Weights:
     return map_weights(weights, permute)
 
 
-def _tokenizer(state: TranslateState, *, shared: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _tokenizer(
+    state: TranslateState, longest: int, *, shared: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The files of MarianTokenizer, if it can have the same ids."""
     sides = {"source": state.source, "target": state.target}
     if not all(_is_exact(language) for language in sides.values()):
@@ -144,7 +146,7 @@ def _tokenizer(state: TranslateState, *, shared: bool) -> tuple[dict[str, Any], 
         "source_lang": "source",
         "target_lang": "target",
         "separate_vocabs": not shared,
-        "model_max_length": max(LEAST, state.longest),
+        "model_max_length": longest,
         "unk_token": _pieces(state.source)[_unknown(state.source)],
         "eos_token": _pieces(state.source)[state.source.end],
         "pad_token": _pieces(state.source)[state.source.begin],

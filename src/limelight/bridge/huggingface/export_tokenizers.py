@@ -78,9 +78,18 @@ def _first_different(reader: Any, content: str, texts: Iterable[str]) -> str | N
         parts = split_pair(text) if isinstance(reader, TextPair) else (text,)
         if isinstance(reader, TextPair) and reader.is_truncated(text):
             continue
-        if rust.encode(*parts).ids != expected:
+        if _ids(rust, parts) != expected:
             return text
     return None
+
+
+def _ids(rust: Any, parts: Sequence[str]) -> list[int]:
+    """The ids of one or two texts; none if the tokenizer has no token for a part of them."""
+    try:
+        found: list[int] = rust.encode(*parts).ids
+    except Exception:  # the package raises Exception itself
+        return []
+    return found
 
 
 def _roles(vocabulary: Any, content: str, *, ends: bool) -> dict[str, str]:

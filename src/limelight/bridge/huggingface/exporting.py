@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from limelight.bridge.huggingface.export_tokenizers import tokenizer_files
 from limelight.bridge.huggingface.export_vision import export_vit
 from limelight.bridge.huggingface.exported import Export, Weights
 from limelight.bridge.huggingface.folder import WEIGHTS
-from limelight.bridge.huggingface.verifying import verify
+from limelight.bridge.huggingface.verifying import first_different, verify
 from limelight.errors import wrong
 from limelight.models.config import ModelConfig
 
@@ -28,6 +29,8 @@ KINDS: dict[str, Callable[[Any, Any, Weights], Export]] = {
     "vit": export_vit,
     "transformer": export_translator,
 }
+# AutoTokenizer ignores how the tokenizer.json of these families splits a text into words.
+LOADERS = {"qwen2": "PreTrainedTokenizerFast"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Written:
 
     architecture: str  # the class of transformers
     auto: str  # the class that finds it
-    tokenizer: bool  # whether AutoTokenizer reads the folder
+    tokenizer: str  # the class of transformers that reads the tokenizer; empty if there is none
     notes: tuple[str, ...]
 
 
@@ -73,8 +76,28 @@ def write_model(
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else _json(content))
     verified = verify(folder, export, model, task)
-    readable = "tokenizer.json" in files or "vocab.json" in files
-    return Written(export.architecture, export.auto, readable, (*verified, *notes))
+    loader = ""
+    if "tokenizer.json" in files or "vocab.json" in files:
+        loader = LOADERS.get(export.config["model_type"], "AutoTokenizer")
+        different = None
+        if find_spec("transformers") is not None:
+            different = first_different(folder, loader, task, texts)
+        if different is not None:
+            notes += (f"no tokenizer: {loader} reads {different!r:.60} in another way",)
+            loader = ""
+            _replace_tokenizer(folder, task)
+        elif loader in LOADERS.values():
+            notes += (
+                f"load the tokenizer with {loader}: AutoTokenizer of this family splits texts differently",
+            )
+    return Written(export.architecture, export.auto, loader, (*verified, *notes))
+
+
+def _replace_tokenizer(folder: Path, task: Any) -> None:
+    for pattern in ("tokenizer*.json", "special_tokens_map.json", "*vocab.json", "*.spm"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    (folder / "data.json").write_bytes(task.state.encode())
 
 
 def _json(content: Any) -> bytes:

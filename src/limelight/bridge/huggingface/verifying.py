@@ -1,7 +1,7 @@
 """An export is compared with the model: by our own import, and by transformers if it is installed."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,11 +17,14 @@ from limelight.bridge.huggingface.exported import Export
 from limelight.bridge.huggingface.folder import ModelFolder
 from limelight.bridge.huggingface.imported import Imported
 from limelight.bridge.huggingface.importing import read_opened
-from limelight.errors import Stopped
+from limelight.data.text.text_pair import TextPair, split_pair
+from limelight.errors import Stopped, WrongInput
 from limelight.nn import padding_mask
 from limelight.randomness import generator
 
 LARGEST = 1e-4  # difference of an output, relative to the largest one if that is above 1
+MOST_TEXTS = 200  # whose ids are compared with those of transformers
+SAMPLES = "The sky is blue.", "Why does the naïve reader ask twice? 42!"
 LENGTHS = 13, 7, 2  # of the random inputs
 # A tokenizer of one token, in the place of one that could not be written.
 STAND_IN = (
@@ -48,7 +51,7 @@ def verify(folder: Path, export: Export, model: nn.Module, task: Any) -> tuple[s
         own = _difference(_rebuilt(found)(*inputs.ours), expected)
     if not own <= LARGEST:
         raise Stopped(f"the exported model differs from that of the run by {own:.1e}; nothing was exported")
-    notes = (f"read back by limelight: all weights equal in every bit, outputs within {own:.1e}",)
+    notes = (f"read back by limelight: all weights equal, outputs within {own:.1e}",)
     if find_spec("transformers") is None:
         return (*notes, "not compared with transformers, which is not installed")
     name = import_module("transformers").__version__
@@ -82,6 +85,26 @@ def random_inputs(model: nn.Module, task: Any) -> Inputs:
         at = (tokens == segments.separator).long()
         theirs["token_type_ids"] = (at.cumsum(1) - at).clamp(max=1)
     return Inputs((tokens, lengths), theirs, mask)
+
+
+def first_different(folder: Path, loader: str, task: Any, texts: Sequence[str]) -> str | None:
+    """The first text to which a tokenizer of transformers gives other ids; None if there is none."""
+    reader = task.source if hasattr(task, "source") else task.reader
+    pairs = isinstance(reader, TextPair)
+    texts = texts[:MOST_TEXTS] or [f"{one} ||| {one}" if pairs else one for one in SAMPLES]
+    with _quietly() as transformers:
+        tokenizer = getattr(transformers, loader).from_pretrained(folder, local_files_only=True)
+        for text in texts:
+            try:
+                expected = reader.encode(text).tolist()
+            except WrongInput:
+                continue
+            if pairs and reader.is_truncated(text):
+                continue
+            parts = split_pair(text) if pairs else (text,)
+            if tokenizer(*parts, truncation=len(parts) == 1)["input_ids"][: len(expected)] != expected:
+                return text
+    return None
 
 
 class _Folder(ModelFolder):

@@ -168,13 +168,24 @@ def load_tokenizer(content: str) -> Any:
 
 def special_tokens(tokenizer: Any) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """The ids that a tokenizer adds before, between and after two texts."""
-    text = next(iter("a1."))
+    text = _readable(tokenizer)
     plain = tokenizer.encode(text, add_special_tokens=False).ids
     one = tokenizer.encode(text).ids
     start = _find(one, plain)
     two = tokenizer.encode(text, text).ids
     middle = two[start + len(plain) : len(two) - len(plain) - (len(one) - start - len(plain))]
     return one[:start], middle, one[start + len(plain) :]
+
+
+def _readable(tokenizer: Any) -> str:
+    """A short text that a tokenizer can read; some have no token for others."""
+    for text in ("a", *sorted(tokenizer.get_vocab())):
+        try:
+            if tokenizer.encode(text, add_special_tokens=False).ids:
+                return text
+        except Exception:  # the package raises Exception itself
+            continue
+    raise WrongInput("tokenizer.json is damaged: it has no token for any text")
 
 
 def _find(row: Sequence[int], part: Sequence[int]) -> int:
