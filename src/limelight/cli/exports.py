@@ -54,10 +54,14 @@ def export(
 
     Example: limelight export runs/translate --to ctranslate2 --quantize int8
 
+    Example: limelight export runs/masked --to huggingface --out masked
+
     Parameters
     ----------
     to
-        Format: onnx (all models but recurrent ones) or ctranslate2 (translation and language models).
+        Format: onnx (all models but recurrent ones), ctranslate2 (translation and language models),
+        safetensors (weights, settings and a model card) or huggingface (a folder for from_pretrained of
+        transformers, where it has an equal architecture).
     quantize
         With --to ctranslate2: int8 stores weights in eight bits, which is smaller and faster; the effect on
         BLEU or perplexity is printed.

@@ -310,6 +310,30 @@ def test_texts_have_the_same_ids(exported: Any, tmp_path: Path) -> None:
         assert found["input_ids"] == task.reader.encode(text).tolist()
 
 
+def test_transformers_generates_the_same(exported: Any) -> None:
+    architecture, run, folder, _ = exported
+    if not architecture.endswith(("LMHeadModel", "ForCausalLM", "MTModel")):
+        return
+    theirs = load(folder, architecture)
+    tokens = inputs_of(run)[0][0][:1, :5]
+    task: Any = run.task
+    options: dict[str, Any] = {"max_new_tokens": 4, "do_sample": False, "num_beams": 1}
+    with torch.no_grad():
+        found = theirs.generate(tokens, attention_mask=torch.ones_like(tokens), **options)[0].tolist()
+        if architecture == "MarianMTModel":
+            row = [task.target.begin]
+            while len(row) < len(found):
+                logits = run.model(tokens, torch.tensor([row]))[-1]
+                logits[task.target.begin] = -torch.inf
+                row.append(int(logits.argmax()))
+        else:
+            row = tokens[0].tolist()
+            while len(row) < len(found):
+                row.append(int(run.model(torch.tensor([row]))[0, -1].argmax()))
+    assert len(found) > 1 + len(tokens) * (architecture != "MarianMTModel")
+    assert row == found
+
+
 def test_imported_models_are_exported_as_they_were(imported: Any, tmp_path: Path) -> None:
     run, folder = imported
     again = import_model(folder, tmp_path / "again", task=run.experiment.task.kind)
