@@ -9,6 +9,7 @@ from limelight.bridge.huggingface.exported import (
     ACTIVATIONS,
     Export,
     Weights,
+    attention_dropout,
     check_settings,
     heads_of,
     renamed,
@@ -47,9 +48,7 @@ def export_encoder(config: EncoderConfig, task: Any, weights: Weights) -> Export
         "type_vocab_size": types,
         "layer_norm_eps": config.norm_epsilon or 1e-5,
         "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.dropout
-        if config.inner_dropout is None
-        else config.inner_dropout,
+        "attention_probs_dropout_prob": attention_dropout(config),
     }
     settings |= _sizes(config, weights, layout.settings)
     if isinstance(config, EmbedderConfig):

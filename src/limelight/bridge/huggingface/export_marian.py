@@ -66,13 +66,28 @@ def export_translator(config: TransformerConfig, task: Any, weights: Weights) ->
     found["final_logits_bias"] = found["final_logits_bias"].unsqueeze(0)
     if learned:
         notes.append("transformers does not save the table of positions again: keep this file for it")
-    entries = len(target) if config.tied == "all" else len(weights["source_embedding.weight"])
     longest = max(LEAST, state.longest) if config.positions == "sinusoidal" else state.longest
-    settings = {
+    settings = _settings(config, state, longest)
+    files, more = _tokenizer(state, longest, shared=config.tied == "all")
+    files["generation_config.json"] = {
+        "decoder_start_token_id": state.target.begin,
+        "pad_token_id": state.target.begin,
+        "eos_token_id": state.target.end,
+        "bad_words_ids": [[state.target.begin]],
+        "num_beams": BEAMS,
+        "max_length": longest,
+    }
+    return Export(
+        *("MarianMTModel", "AutoModelForSeq2SeqLM", settings, found, ours, files), notes=(*notes, *more)
+    )
+
+
+def _settings(config: TransformerConfig, state: TranslateState, longest: int) -> dict[str, Any]:
+    return {
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "vocab_size": entries,
-        "decoder_vocab_size": len(target),
+        "vocab_size": state.source.size,
+        "decoder_vocab_size": state.target.size,
         "share_encoder_decoder_embeddings": config.tied == "all",
         "tie_word_embeddings": config.tied != "nothing",
         "d_model": config.width,
@@ -90,18 +105,6 @@ def export_translator(config: TransformerConfig, task: Any, weights: Weights) ->
         # Both tables need a row with this number; batches are padded with [begin] of their language.
         "pad_token_id": min(state.source.begin, state.target.begin),
     }
-    files, more = _tokenizer(state, longest, shared=config.tied == "all")
-    files["generation_config.json"] = {
-        "decoder_start_token_id": state.target.begin,
-        "pad_token_id": state.target.begin,
-        "eos_token_id": state.target.end,
-        "bad_words_ids": [[state.target.begin]],
-        "num_beams": BEAMS,
-        "max_length": longest,
-    }
-    return Export(
-        *("MarianMTModel", "AutoModelForSeq2SeqLM", settings, found, ours, files), notes=(*notes, *more)
-    )
 
 
 def _in_halves(weights: Weights, width: int) -> Weights:

@@ -9,6 +9,7 @@ from limelight.bridge.huggingface.exported import (
     ACTIVATIONS,
     Export,
     Weights,
+    attention_dropout,
     check_settings,
     heads_of,
     renamed,
@@ -61,9 +62,7 @@ def export_vit(config: ViTConfig, task: Any, weights: Weights) -> Export:
         "hidden_act": ACTIVATIONS[config.activation],
         "layer_norm_eps": config.norm_epsilon or 1e-5,
         "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.dropout
-        if config.inner_dropout is None
-        else config.inner_dropout,
+        "attention_probs_dropout_prob": attention_dropout(config),
         "image_size": rows,
         "patch_size": config.patch,
         "num_channels": channels,

@@ -55,3 +55,8 @@ def map_weights(weights: Weights, change: Callable[[str, Tensor], Tensor]) -> We
     """A function of each name and tensor."""
     with torch.no_grad():
         return {name: change(name, tensor) for name, tensor in weights.items()}
+
+
+def attention_dropout(config: Any) -> float:
+    """The dropout of attention weights."""
+    return float(config.dropout if config.inner_dropout is None else config.inner_dropout)
