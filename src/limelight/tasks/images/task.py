@@ -71,7 +71,11 @@ class ImagesConfig(TaskConfig):
             raise WrongInput("the run to start from is not one of images")
         config = self
         if isinstance(self.data, ImageFiles):
-            data = self.data.model_copy(update={"scaling": start.scaling})
+            update: dict[str, Any] = {"scaling": start.scaling}
+            if start.scaling != COVER:  # a pre-trained model has positions for one size
+                channels, update["size"], _ = start.sizes.image
+                update["color"] = channels == 3
+            data = self.data.model_copy(update=update)
             config = self.model_copy(update={"data": data})
         task, found = config.load(seed)
         return task.normalising_like(start), found
