@@ -128,7 +128,7 @@ class ViT(nn.Module):
             x_BPD = self._drop_patches(x_BPD)
         if self.class_token is None:
             return self.output(self.encoder(self.dropout(x_BPD)).mean(1))
-        x_BTD = torch.cat((self.class_token.expand(len(x_BPD), -1, -1), x_BPD), 1)
+        x_BTD = torch.cat((self.class_token.expand(x_BPD.shape[0], -1, -1), x_BPD), 1)
         return self.output(self.encoder(self.dropout(x_BTD), first=self._first)[:, 0])
 
     @property
