@@ -31,15 +31,17 @@ def load(task: Task[Any], model: nn.Module, folder: Path) -> nn.Module:
     """
     sessions = [Session(folder / graph.file) for graph in graphs_of(model, task)]
     engine, graph = copy(model), sessions[0]
-    if isinstance(model, SequenceModel):
-        vars(engine)["forward"] = _sequences(model, graph)
-    elif isinstance(model, ViT) and isinstance(task, ClassifyImages):
-        vars(engine)["forward"] = _images(model, task, graph)
-    elif isinstance(model, LanguageModel):
-        vars(engine)["forward"] = _language(model, graph)
-        vars(engine)["generator"] = lambda: LanguageSteps(model, graph)
-    elif isinstance(model, Transformer):
-        vars(engine)["generator"] = lambda: TranslationSteps(model, *sessions)
+    if isinstance(engine, SequenceModel):
+        vars(engine)["forward"] = _sequences(engine, graph)
+    elif isinstance(engine, ViT) and isinstance(task, ClassifyImages):
+        vars(engine)["forward"] = _images(engine, task, graph)
+    elif isinstance(engine, LanguageModel):
+        longest = engine.longest
+        vars(engine)["forward"] = _language(engine, graph)
+        vars(engine)["generator"] = lambda: LanguageSteps(longest, graph)
+    elif isinstance(engine, Transformer):
+        longest = engine.longest
+        vars(engine)["generator"] = lambda: TranslationSteps(longest, *sessions)
     return engine
 
 
@@ -95,14 +97,14 @@ class _Original:
 
 
 def _sequences(model: SequenceModel, graph: Session) -> Callable[..., Tensor]:
-    original, name = _Original(model), next(iter(graph.inputs))
+    original, by_torch, name = _Original(model), model.forward, next(iter(graph.inputs))
     extra = int(isinstance(model, Classifier) and isinstance(model.pooling, ClassToken))
 
     def forward(inputs: Tensor, lengths: Tensor | None = None, *others: Any) -> Tensor:
         """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, T, L) | (B, L)"""
         batch, length = inputs.shape[:2]
         if others or not original.computes(length + extra):
-            return model.forward(inputs, lengths, *others)
+            return by_torch(inputs, lengths, *others)
         if lengths is None:
             lengths = torch.full((batch,), length, device=inputs.device)
         return graph({name: inputs, "lengths": lengths})["logits"]
@@ -111,24 +113,24 @@ def _sequences(model: SequenceModel, graph: Session) -> Callable[..., Tensor]:
 
 
 def _images(model: ViT, task: ClassifyImages, graph: Session) -> Callable[..., Tensor]:
-    original = _Original(model)
+    original, by_torch = _Original(model), model.forward
 
     def forward(images: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, L)"""
         if tuple(images.shape[1:]) != task.sizes.image or not original.computes(0):
-            return model(images)
+            return by_torch(images)
         return graph({"pixels": task.restore_pixels(images)})["logits"]
 
     return forward
 
 
 def _language(model: LanguageModel, graph: Session) -> Callable[..., Tensor]:
-    original = _Original(model)
+    original, by_torch = _Original(model), model.forward
 
     def forward(tokens: Tensor, mask: Tensor | None = None, *, logits: bool = True) -> Tensor:
         """(B, T), (B|1, T|1, T) -> (B, T, V)"""
         if mask is not None or not logits or not original.computes(tokens.shape[1]):
-            return model.forward(tokens, mask, logits=logits)
+            return by_torch(tokens, mask, logits=logits)
         return graph({"tokens": tokens, **graph.empty_past(len(tokens), tokens.device)})["logits"]
 
     return forward
@@ -167,8 +169,8 @@ def _advance(graph: Session, tokens: Tensor, state: State) -> Tensor:
 class LanguageSteps:
     """`start` and `step` of a language model."""
 
-    def __init__(self, model: LanguageModel, graph: Session) -> None:
-        self.longest, self._graph = model.longest, graph
+    def __init__(self, longest: int | None, graph: Session) -> None:
+        self.longest, self._graph = longest, graph
 
     def start(self, tokens: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """(B, T) -> (B, T, V), and a state that contains the first T positions"""
@@ -189,8 +191,8 @@ class LanguageSteps:
 class TranslationSteps:
     """`start` and `step` of an encoder-decoder."""
 
-    def __init__(self, model: Transformer, encoder: Session, decoder: Session) -> None:
-        self.longest, self._encoder, self._decoder = model.longest, encoder, decoder
+    def __init__(self, longest: int | None, encoder: Session, decoder: Session) -> None:
+        self.longest, self._encoder, self._decoder = longest, encoder, decoder
 
     def start(self, source: Tensor, lengths: Tensor | None = None, *, capacity: int) -> State:
         """(B, S), (B) -> the state before the first token
