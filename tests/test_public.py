@@ -9,7 +9,7 @@ import pytest
 import limelight
 
 MODULES = {"bridge", "check", "nn", "plugin", "view"}
-FUNCTIONS = {"adaptive_spinning", "compare", "open_run", "see", "sweep", "train"}
+FUNCTIONS = {"adaptive_spinning", "compare", "import_model", "open_run", "see", "sweep", "train"}
 
 
 def test_dir_lists_the_public_names_and_each_exists() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limelight import bridge, check, nn, plugin, view
-    from limelight.experiment import compare, open_run, sweep, train
+    from limelight.experiment import compare, import_model, open_run, sweep, train
     from limelight.openmp import adaptive_spinning
     from limelight.view.see import see
 
@@ -16,6 +16,7 @@ __all__ = [
     "bridge",
     "check",
     "compare",
+    "import_model",
     "nn",
     "open_run",
     "plugin",
@@ -30,6 +31,7 @@ __version__ = version("limelight")
 _HOMES = {
     "adaptive_spinning": "limelight.openmp",
     "compare": "limelight.experiment",
+    "import_model": "limelight.experiment",
     "open_run": "limelight.experiment",
     "see": "limelight.view.see",
     "sweep": "limelight.experiment",

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from limelight.bridge.run_log import RunLog
 from limelight.experiment import Comparison, Run
 from limelight.experiment.comparison_tables import as_text
 from limelight.experiment.explain import Explanation
@@ -24,8 +25,8 @@ from limelight.training.progress import show_metric
 NARROWEST = 60  # characters of a table of runs
 
 
-def show_report(run: Run) -> None:
-    """Print the results of a run, its training time and figures, and a command to continue with."""
+def show_report(run: Run, logs: Sequence[RunLog] = ()) -> None:
+    """Print the results of a run, its training time, figures and logs, and commands to continue with."""
     report = run.report
     table = Table(show_header=False, title=f"{report['experiment']}: done", title_justify="left")
     if report["start"]:
@@ -43,6 +44,8 @@ def show_report(run: Run) -> None:
     table.add_row("training time", f"{report['seconds']} s")
     table.add_row("parameters", f"{report['parameters']:,}")
     table.add_row("figures", Text("\n".join(map(str, sorted(run.path.glob("*.png"))))))
+    for log in logs:
+        table.add_row(log.title, Text(str(log.place)))
     console = Console(soft_wrap=True)
     console.print(table)
     sample = run.sample
@@ -52,8 +55,16 @@ def show_report(run: Run) -> None:
         [f"{run.task.command} {path} {dashes}{shlex.quote(sample)}"] if sample else [f"evaluate {path}"]
     )
     commands.append(f"see {path}")
-    for before, command in zip(("next: ", "      "), commands, strict=True):
-        console.print(f"{before}{program()} {command}", highlight=False, markup=False)
+    commands = [f"{program()} {command}" for command in commands] + [log.command for log in logs]
+    for number, command in enumerate(commands):
+        console.print(f"{'      ' if number else 'next: '}{command}", highlight=False, markup=False)
+
+
+def show_imported(run: Run) -> None:
+    """Print a line on a run that was imported, and a command to continue with."""
+    print(f"{run.path}: {run.experiment.model.summary}")
+    given = '"The sky is blue."' if run.task.input_kind == "text" else "IMAGE"
+    print(f"next: {program()} see {shlex.quote(str(run.path))} {given}")
 
 
 def show_comparison(comparison: Comparison, page: Path | None) -> None:

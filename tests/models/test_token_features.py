@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import must_fail
+from support import must_fail, not_none
 from torch import Tensor, nn
 
 from limelight.errors import WrongInput
@@ -59,13 +59,13 @@ def test_the_vectors_of_tokens_keep_the_names_that_other_models_have() -> None:
     plain = LabellerConfig(width=22, heads=2, hidden=19, norm="pre").build(sizes).state_dict()
     assert labeller().state_dict().keys() - plain.keys() == {"affixes.vectors.weight"}
     one = ClassifierConfig(width=22, heads=2, hidden=19, norm="pre").build(sizes).state_dict()
-    assert classifier().state_dict().keys() - one.keys() == {"segments.vectors.weight"}
+    assert classifier().state_dict().keys() - one.keys() == {"encoder.segments.vectors.weight"}
 
 
 def segments(model: Classifier, inputs: list[int]) -> list[int]:
-    assert model.segments is not None
-    vectors = model.segments(torch.tensor([inputs]))[0]
-    return [int((vector - model.segments.vectors.weight).abs().sum(1).argmin()) for vector in vectors]
+    embedding = not_none(model.encoder.segments)
+    vectors = embedding(torch.tensor([inputs]))[0]
+    return [int((vector - embedding.vectors.weight).abs().sum(1).argmin()) for vector in vectors]
 
 
 @torch.no_grad()

@@ -57,7 +57,7 @@ def llama() -> tuple[DecoderOnly, Any]:
     )  # fmt: skip
     roughen(theirs)
     variant = AttentionVariant(key_value_heads=GROUPS, positions="rotary")
-    config = BlockConfig(D, H, HIDDEN, feedforward="swiglu", norm="pre-rms", bias=False, attention=variant)
+    config = BlockConfig(D, H, HIDDEN, feedforward="swiglu", norm="pre-rms", bias="none", attention=variant)
     ours = DecoderOnly(DEPTH, config)
     for block, layer in zip(ours.blocks, theirs.layers, strict=True):
         assert isinstance(block, EncoderBlock)

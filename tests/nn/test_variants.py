@@ -27,7 +27,7 @@ BLOCKS = {
     "rms": BlockConfig(D, H, HIDDEN, norm="pre-rms"),
     "post-rms": BlockConfig(D, H, HIDDEN, norm="post-rms"),
     "swiglu": BlockConfig(D, H, HIDDEN, feedforward="swiglu", norm="pre"),
-    "geglu": BlockConfig(D, H, HIDDEN, feedforward="geglu", bias=False),
+    "geglu": BlockConfig(D, H, HIDDEN, feedforward="geglu", bias="none"),
     "rotary": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(positions="rotary")),
     "interleaved": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(positions="rotary-interleaved")),
     "alibi": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(positions="alibi")),
@@ -37,7 +37,7 @@ BLOCKS = {
     "window": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(window=3)),
     "sinks": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(window=3, sinks=2)),
     "all": BlockConfig(
-        D, H, HIDDEN, feedforward="swiglu", norm="pre-rms", bias=False,
+        D, H, HIDDEN, feedforward="swiglu", norm="pre-rms", bias="none",
         attention=AttentionVariant(3, "rotary", True, 5, 1),
     ),
     "alibi-grouped": BlockConfig(D, H, HIDDEN, attention=AttentionVariant(2, "alibi", window=4)),

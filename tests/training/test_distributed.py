@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from read_logs import mlflow_scalars, tensorboard_scalars
 from support import must_fail
 from tiny import fit
 
@@ -53,11 +54,19 @@ def test_two_processes_resume_at_every_step_to_the_same_bits(tmp_path: Path) -> 
     check_resume(tmp_path, "1", "61")
 
 
-def test_the_command_line_runs_under_torchrun_and_one_process_prints(tmp_path: Path) -> None:
+def test_the_command_line_runs_under_torchrun_and_one_process_prints_and_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = ["--set", "train.epochs=1", "--set", "task.data.train=500", "--set", "task.data.test=100"]
-    printed = torchrun("-m", "limelight", "train", "reverse", *settings, "--out", str(tmp_path / "run"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "mlruns"))
+    settings += ["--out", str(tmp_path / "run"), "--log", "tensorboard", "--log", "mlflow"]
+    # Without "--", torchrun takes --log for one of its own options, --log-dir or --logs-specs.
+    printed = torchrun("-m", "--", "limelight", "train", "reverse", *settings)
     assert printed.count("reverse: done") == 1
     assert (tmp_path / "run" / "attention.png").is_file()
+    (steps, _), *others = tensorboard_scalars(tmp_path / "run")["validation/loss"]
+    assert (steps, others) == (4, [])
+    assert mlflow_scalars(tmp_path / "mlruns", "run", "reverse")["validation/loss"][0][0] == 4
 
 
 PREDICT = """

@@ -5,7 +5,7 @@ from cyclopts import App
 from limelight import __version__
 from limelight.cli.checks import check, mark
 from limelight.cli.comparisons import compare, sweep
-from limelight.cli.exports import export
+from limelight.cli.exports import export, import_
 from limelight.cli.predictions import evaluate, generate, predict
 from limelight.cli.runs import explain, recipes, see, serve, train
 from limelight.cli.settings import init, settings
@@ -37,6 +37,9 @@ for _command in (
     mark,
 ):
     app.command(_command)
+
+
+app.command(import_, name="import")
 
 
 @app.command(name="--install-completion")

@@ -232,7 +232,7 @@ def print_answer(answered: Answered, *, as_jsonl: bool) -> None:
 
 def _describe(answer: Answer) -> dict[str, Any]:
     content: dict[str, Any] = {
-        "answer": answer.text if answer.number is None else answer.number,
+        "answer": list(answer.vector) or (answer.text if answer.number is None else answer.number),
         "probability": answer.probability,
     }
     if answer.probabilities:

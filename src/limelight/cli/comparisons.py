@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight.cli.options import Data, Device, Flag, Json, RunFolder
+from limelight.cli.options import Data, Device, Flag, Json, Log, RunFolder
 
 Grid = Annotated[
     tuple[str, ...],
@@ -73,6 +73,7 @@ def sweep(
     data: Data = None,
     out: Path | None = None,
     resume: Flag = False,
+    log: Log = (),
     device: Device = "auto",
 ) -> None:
     """Train each combination of some settings, one run after the other, and compare the runs.
@@ -116,6 +117,7 @@ def sweep(
         data=data,
         resume=resume,
         device=device,
+        log=log,
         make_watcher=watcher,
     )
     show_comparison(found, found.runs[0].path.parent / PAGE)

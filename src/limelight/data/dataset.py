@@ -15,6 +15,7 @@ from limelight.data.batching import Batch, Examples, epoch_batches
 from limelight.data.ragged import Ragged
 from limelight.data.text.affixes import Affixes
 from limelight.data.text.ngrams import WordNgrams
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.symbols import Answers, Symbols, Vectors
 from limelight.data.text.text_column import Column
 from limelight.data.text.text_pair import TextPair
@@ -39,7 +40,8 @@ Reader = Annotated[
     | TextBytes
     | TextCharacters
     | TextSubwords
-    | TextWords,
+    | TextWords
+    | PretrainedTokenizer,
     Field(discriminator="kind"),
 ]
 

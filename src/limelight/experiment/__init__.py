@@ -3,6 +3,7 @@
 from limelight.experiment.compare import compare
 from limelight.experiment.comparison import Comparison
 from limelight.experiment.config import Experiment, experiment
+from limelight.experiment.imports import import_model
 from limelight.experiment.run import Run, open_run
 from limelight.experiment.sweep import sweep
 from limelight.experiment.train import train
@@ -14,6 +15,7 @@ __all__ = [
     "Run",
     "compare",
     "experiment",
+    "import_model",
     "open_run",
     "recipes",
     "sweep",

@@ -36,6 +36,7 @@ class Experiment(Config):
     plugin_digest: str = Field("", description="SHA-256 of that file, which must not change within a run")
     start: str = Field("", description="run folder whose weights and vocabulary training starts from")
     start_digest: str = Field("", description="SHA-256 of these weights, which must not change within a run")
+    imported: str = Field("", description="name of the pre-trained model whose weights these are")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of the data, the weights and all random draws")
     task: TaskConfig = Field(description="the task and its data")
     model: ModelConfig = Field(description="the model")
@@ -45,6 +46,7 @@ class Experiment(Config):
         """The experiment as a TOML file."""
         without = set() if self.plugin else {"plugin", "plugin_digest"}
         without |= set() if self.start else {"start", "start_digest"}
+        without |= set() if self.imported else {"imported"}
         return tomli_w.dumps(self.model_dump(exclude_none=True, exclude=without))
 
 
@@ -125,7 +127,7 @@ def setting(text: str) -> tuple[str, Any]:
 def settings_of(experiment: Experiment) -> dict[str, Any]:
     """All settings that affect the results, as JSON values; without the paths of data and start."""
     excluded: dict[str, Any] = {"task": {"data": {"path"}}}
-    excluded |= dict.fromkeys(("name", "about", "plugin", "start"), True)
+    excluded |= dict.fromkeys(("name", "about", "plugin", "start", "imported"), True)
     excluded |= {} if experiment.plugin else {"plugin_digest": True}
     excluded |= {} if experiment.start else {"start_digest": True}
     return experiment.model_dump(mode="json", exclude=excluded)

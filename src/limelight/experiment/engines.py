@@ -90,10 +90,16 @@ def digest_of_file(path: Path) -> str:
 
 def format_module(format: str) -> Any:
     """The module that writes and reads a format; refused if a package that it needs is missing."""
+    return bridge_module(FORMATS[format], format)
+
+
+def bridge_module(name: str, format: str) -> Any:
+    """A module of `bridge` that needs the packages of the extra `format`; refused if one is missing."""
     try:
-        return import_module(FORMATS[format])
+        return import_module(name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("limelight"):
             raise
         extra = f"pip install 'limelight[{format}]'"
-        raise WrongInput(f"{format} needs the package {error.name}; install it with: {extra}") from None
+        package = (error.name or "").partition(".")[0]
+        raise WrongInput(f"{format} needs the package {package}; install it with: {extra}") from None

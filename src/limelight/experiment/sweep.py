@@ -16,6 +16,7 @@ from limelight.experiment.comparison import Comparison
 from limelight.experiment.config import FILE, Experiment, experiment
 from limelight.experiment.devices import choose
 from limelight.experiment.grid import Sweep, check_grid, read_sweep
+from limelight.experiment.logs import log_modules
 from limelight.experiment.start import Start, load, resolve
 from limelight.experiment.train import train
 from limelight.invocation import program
@@ -38,6 +39,7 @@ def sweep(
     data: str | Path | None = None,
     resume: bool = False,
     device: str = "auto",
+    log: str | Sequence[str] = (),
     make_watcher: Callable[[], Watcher] = Watcher,
 ) -> Comparison:
     """Train each combination of the values of a grid with each seed, and compare the runs.
@@ -50,6 +52,7 @@ def sweep(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise WrongInput("a sweep runs in a single process; start it without torchrun")
     choose(device)
+    log_modules(log)
     changed = dict(settings or {})
     again = read_sweep(Path(recipe))
     if again is not None and (grid or changed or seeds > 1 or data or out):
@@ -62,7 +65,7 @@ def sweep(
             _check_runs(plan, recipe, changed, data, make_watcher())
         plan = begun or plan
         plan.write(folder)
-        _train_all(plan, folder, device, make_watcher)
+        _train_all(plan, folder, device, log, make_watcher)
         make_watcher().note("comparing the runs")
         return compare(folder, out=folder / PAGE, device=device)
 
@@ -118,7 +121,9 @@ def _sizes(wanted: Experiment, start: Start | None) -> Sizes:
     return load(wanted, start)[0].sizes
 
 
-def _train_all(plan: Sweep, folder: Path, device: str, make_watcher: Callable[[], Watcher]) -> None:
+def _train_all(
+    plan: Sweep, folder: Path, device: str, log: str | Sequence[str], make_watcher: Callable[[], Watcher]
+) -> None:
     """Train the runs that are not finished, and note in the folder which ones are."""
     recipe = plan.write_recipe(folder)
     for number, (name, point) in enumerate(plan.runs.items(), 1):
@@ -130,7 +135,7 @@ def _train_all(plan: Sweep, folder: Path, device: str, make_watcher: Callable[[]
         watcher.note(where)
         begun = (path / FILE).is_file()
         try:
-            train(recipe, point, path, resume=begun, device=device, watcher=watcher)
+            train(recipe, point, path, resume=begun, device=device, log=log, watcher=watcher)
         except Diverged as error:
             watcher.note(f"{where} stopped: {error}")
             continue

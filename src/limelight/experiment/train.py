@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from limelight.experiment.build import COPIES, build_model, check_step
 from limelight.experiment.config import FILE, Experiment, experiment, settings_of
 from limelight.experiment.devices import choose
 from limelight.experiment.figures import run_figures
+from limelight.experiment.logs import Logs, open_logs
 from limelight.experiment.plugins import COPY
 from limelight.experiment.run import Report, Run
 from limelight.experiment.start import find_start, load, resolve
@@ -32,7 +34,7 @@ from limelight.training.folder import CHECKPOINTS, JOURNAL, Progress, RunFolder
 from limelight.training.lock import LOCK, locked
 from limelight.training.loop import SETTINGS, Trainer, another_run
 from limelight.training.memory import keep_memory
-from limelight.training.progress import Watcher
+from limelight.training.progress import Together, Watcher
 
 
 def train(
@@ -46,6 +48,7 @@ def train(
     inexact: bool = False,
     device: str = "auto",
     compiled: bool = False,
+    log: str | Sequence[str] = (),
     watcher: Watcher | None = None,
 ) -> Run:
     """Train a recipe, a TOML file, a plug-in or (to resume) a run folder, with some settings changed.
@@ -57,6 +60,8 @@ def train(
 
         run = limelight.train("text", data="new.csv", start="runs/text", out="runs/new")
 
+    `log` also writes the metrics for other programs: "tensorboard", "mlflow", or both.
+
     Under torchrun every process returns the run, and the first one writes its report and figures.
     """
     chosen = choose(device)
@@ -66,6 +71,7 @@ def train(
     folder = Path(out) if out else again or Path("runs") / wanted.name
     first = first_process()
     watcher = watcher if watcher and first else Watcher()
+    logs = Logs(open_logs(log, folder, wanted), folder, wanted.train, watcher.note)
     keep_memory()
     with adaptive_spinning(), torch.random.fork_rng(devices=[]):
         source = source or find_start(wanted, folder)
@@ -76,7 +82,7 @@ def train(
         notes = [*dataset.notes, *(source.take(model, wanted.model) if source else ())]
         if chosen.type == "cpu":
             check_step(wanted, task, dataset, model, int(os.environ.get("WORLD_SIZE", "1")))
-        with locked(folder) if first else nullcontext() as lock:
+        with locked(folder) if first else nullcontext() as lock, logs.closing():
             if first:
                 _check_folder(wanted, folder, resume, inexact)
             with joined(chosen) as world:
@@ -90,14 +96,14 @@ def train(
                     world=world,
                     environment=_environment(world, dataset, wanted, compiled),
                     compiled=compiled,
-                    watcher=watcher,
+                    watcher=Together(watcher, logs),
                 )
                 for note in notes:
                     watcher.note(note)
                 progress = _fit(trainer, wanted, resume, inexact)
             run = Run(folder, world.device, dataset)
             if first:
-                _finish(run, progress, trainer.folder, watcher)
+                _finish(run, progress, trainer.folder, watcher, logs)
             return run
 
 
@@ -171,8 +177,8 @@ def _environment(world: World, dataset: Dataset[Any], wanted: Experiment, compil
     }
 
 
-def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -> None:
-    """Write the report and the figures of the best weights."""
+def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher, logs: Logs) -> None:
+    """Write the report and the figures of the best weights, also to the logs."""
     judged = [split for split in ("validation", "test") if split in run.dataset.splits]
     judgements = dict[str, Judgement]()
     for split in judged:
@@ -200,3 +206,4 @@ def _finish(run: Run, progress: Progress, folder: RunFolder, watcher: Watcher) -
         figures = run_figures(run)
         for name, figure in track(figures.items(), len(figures)):
             figure.savefig(run.path / f"{name}.png", dpi=150)
+    logs.finish(report, [run.path / f"{name}.png" for name in figures])

@@ -6,20 +6,24 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from limelight.models.config import ModelConfig
-from limelight.nn import AttentionVariant, BlockConfig, LearnedPositions, SinusoidalPositions
+from limelight.nn import AttentionVariant, BlockConfig, Frequencies, LearnedPositions, SinusoidalPositions
 
-Activation = Literal["relu", "gelu", "gelu-tanh"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu"]
 ACTIVATION = (
-    "activation function of a plain feed-forward network; gelu-tanh: the approximation of GELU in GPT-2"
+    "activation function of a plain feed-forward network; gelu-tanh: the approximation of GELU in GPT-2; "
+    "silu: x · sigmoid(x), as in Marian"
 )
 Norm = Literal["post", "pre", "post-rms", "pre-rms"]
 NORM = (
     "layer norm after each residual connection (post) or before each sub-layer (pre); "
     "post-rms, pre-rms: an RMS norm instead"
 )
-Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-interleaved", "alibi"]
+Positions = Literal[
+    "none", "sinusoidal", "sinusoidal-halves", "learned", "rotary", "rotary-interleaved", "alibi"
+]
 POSITIONS = (
-    "positional encoding: none; fixed sinusoids or learned vectors, added to the inputs; rotations of "
+    "positional encoding: none; fixed sinusoids or learned vectors, added to the inputs (sinusoidal-halves "
+    "has all sines before all cosines, as in Marian); rotations of "
     "queries and keys (rotary pairs the halves of a head, as in Llama; rotary-interleaved pairs neighbours); "
     "or alibi, a bias for the distance"
 )
@@ -37,6 +41,14 @@ class BlockSettings(ModelConfig):
         "plain", description="feed-forward network: plain, or gated with SiLU (swiglu) or GELU (geglu)"
     )
     norm: Norm = Field("post", description=NORM)
+    norm_epsilon: float | None = Field(
+        None, gt=0, lt=1, description="ε of the norms; default: 1e-5 for layer norms, 1e-6 for RMS norms"
+    )
+    bias: Literal["all", "query-key-value", "none"] = Field(
+        "all",
+        description="which linear layers of the blocks have a bias; query-key-value: only the projections of "
+        "queries, keys and values, as in Qwen 2; none: as in Llama",
+    )
     key_value_heads: int | None = Field(
         None,
         ge=1,
@@ -79,6 +91,8 @@ class BlockSettings(ModelConfig):
             activation=self.activation,
             feedforward=self.feedforward,
             norm=self.norm,
+            norm_epsilon=self.norm_epsilon,
+            bias=self.bias,
             dropout=self.dropout,
             inner_dropout=self.inner_dropout,
             attention=self.attention_variant,
@@ -98,6 +112,17 @@ class SequenceSettings(BlockSettings):
     """The settings of the blocks of a model of sequences, which have an order."""
 
     positions: Positions = Field("sinusoidal", description=POSITIONS)
+    rotary_base: float = Field(
+        10_000.0,
+        gt=1,
+        le=1e12,
+        description="with rotary positions: pair i of a head of width K rotates by base^(-2i/K) per position",
+    )
+    rotary_scaling: list[float] = Field(
+        [],
+        description="with rotary positions, for longer texts than those of training: [factor] divides all "
+        "frequencies; [factor, low, high, length] divides only low ones, as in Llama 3.1",
+    )
     window: int = Field(
         0,
         ge=0,
@@ -107,6 +132,15 @@ class SequenceSettings(BlockSettings):
     sinks: int = Field(
         0, ge=0, le=1_000_000, description="with a window: the first items, to which all may attend"
     )
+
+    @model_validator(mode="after")
+    def _scaling_is_complete(self) -> Self:
+        given = self.rotary_scaling
+        if len(given) not in (0, 1, 4) or any(value <= 0 for value in given):
+            raise ValueError(f"rotary_scaling is {given}; allowed: [], [factor], [factor, low, high, length]")
+        if len(given) == 4 and not given[1] < given[2]:
+            raise ValueError(f"rotary_scaling is {given}; allowed: low < high")
+        return self
 
     @model_validator(mode="after")
     def _rotations_need_pairs(self) -> Self:
@@ -124,14 +158,25 @@ class SequenceSettings(BlockSettings):
             self.query_key_norm,
             self.window,
             self.sinks,
+            self._frequencies,
         )
+
+    @property
+    def _frequencies(self) -> Frequencies:
+        """The frequencies of rotary positions."""
+        if len(self.rotary_scaling) < 4:
+            return Frequencies(self.rotary_base, factor=next(iter(self.rotary_scaling), 1.0))
+        factor, low, high, original = self.rotary_scaling
+        return Frequencies(self.rotary_base, factor, low, high, int(original))
 
 
 def build_positions(kind: str, width: int, longest: int) -> nn.Module:
     """Positions that are added to the inputs: sinusoidal, learned (for at most `longest` items), or none."""
     if kind == "none" or kind in RELATIVE:
         return nn.Identity()
-    return SinusoidalPositions(width) if kind == "sinusoidal" else LearnedPositions(width, longest)
+    if kind == "learned":
+        return LearnedPositions(width, longest)
+    return SinusoidalPositions(width, layout="halves" if kind == "sinusoidal-halves" else "interleaved")
 
 
 def count(number: int, noun: str) -> str:

@@ -12,15 +12,22 @@ from limelight.models.linear_path import LinearPath
 from limelight.models.sizes import Sizes
 from limelight.nn import MultiHeadAttention, padding_mask
 
+Pooling = Literal["mean", "max", "class-token", "attention", "first"]
+POOLING = (
+    "how the vectors of all items become one: their mean, their maximum, that of an added class token, "
+    "attention with a learned query, or the vector of the first item"
+)
+
 
 class ClassifierConfig(EncoderConfig):
     """The settings of a classifier."""
 
     kind: Literal["classifier"] = Field("classifier", description="the kind of model")
-    pooling: Literal["mean", "max", "class-token", "attention"] = Field(
-        "mean",
-        description="how the vectors of all items become one: their mean, their maximum, that of an added "
-        "class token, or attention with a learned query",
+    pooling: Pooling = Field("mean", description=POOLING)
+    head: Literal["norm-relu", "tanh", "relu"] = Field(
+        "norm-relu",
+        description="what is between the two linear layers of the output network: a norm and a ReLU, tanh as "
+        "in BERT, or a ReLU as in DistilBERT",
     )
     linear: float = Field(
         0.0,
@@ -38,9 +45,9 @@ class ClassifierConfig(EncoderConfig):
 
     @model_validator(mode="after")
     def _class_token_attends_to_all(self) -> Self:
-        if self.causal and self.pooling == "class-token":
+        if self.causal and self.pooling in ("class-token", "first"):
             raise ValueError(
-                "pooling is 'class-token', which comes first; allowed with causal: mean, max, attention"
+                f"pooling is {self.pooling!r}, which comes first; allowed with causal: mean, max, attention"
             )
         return self
 
@@ -116,21 +123,21 @@ class ClassToken(nn.Module):
         return x[:, 0]
 
 
-class SegmentEmbedding(nn.Module):
-    """One vector for the first of two texts and one for the second (Devlin et al. 2019)."""
+class FirstItem(nn.Module):
+    """The output of the first item, which is a token such as [CLS]."""
 
-    def __init__(self, width: int, separator: int) -> None:
-        super().__init__()
-        self.separator = separator
-        self.vectors = nn.Embedding(2, width)
+    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T, D), (B) -> (B, D)"""
+        return x[:, 0]
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """(B, T) -> (B, T, D)
 
-        The separator belongs to the first text.
-        """
-        at_BT = (inputs == self.separator).long()
-        return self.vectors((at_BT.cumsum(1) - at_BT).clamp(max=1))
+def build_pooling(kind: str, width: int, heads: int) -> nn.Module:
+    """(B, T, D), (B) -> (B, D), as a module"""
+    if kind == "class-token":
+        return ClassToken(width)
+    if kind == "attention":
+        return AttentionPooling(width, heads)
+    return {"mean": MeanPooling, "max": MaxPooling, "first": FirstItem}[kind]()
 
 
 class Classifier(nn.Module):
@@ -143,15 +150,9 @@ class Classifier(nn.Module):
         super().__init__()
         token = config.pooling == "class-token"
         self.encoder = SequenceEncoder(config, sizes, extra=int(token))
-        self.segments = SegmentEmbedding(config.width, sizes.separator) if sizes.separator else None
-        self.pooling: nn.Module
-        if token:
-            self.pooling = ClassToken(config.width)
-        elif config.pooling == "attention":
-            self.pooling = AttentionPooling(config.width, config.heads)
-        else:
-            self.pooling = MeanPooling() if config.pooling == "mean" else MaxPooling()
-        self.output = output_network(config.width, sizes.outputs, config.dropout)
+        self.separator = sizes.separator
+        self.pooling = build_pooling(config.pooling, config.width, config.heads)
+        self.output = output_network(config.width, sizes.outputs, config.dropout, config.head)
         if sizes.features and (config.linear or config.unknown):
             raise wrong("model.linear or model.unknown", "set", "0 for both if the inputs are vectors")
         self.unknown = config.unknown
@@ -168,8 +169,8 @@ class Classifier(nn.Module):
         if self.training and self.unknown:
             known = 1 - self.unknown
             kept = torch.rand(inputs.shape, device=inputs.device) < known
-            if self.segments is not None:
-                kept |= inputs == self.segments.separator
+            if self.separator:
+                kept |= inputs == self.separator
             inputs = inputs * kept
         logits_BL = self._transformer(inputs, lengths)
         # What remains of the linear path is scaled as in dropout: it is divided by the root of its number.
@@ -178,8 +179,6 @@ class Classifier(nn.Module):
     def _transformer(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, L)"""
         x_BTD = self.encoder.embed(inputs)
-        if self.segments is not None:
-            x_BTD = x_BTD + self.segments(inputs)
         if isinstance(self.pooling, ClassToken):
             x_BTD = self.pooling.prepend(x_BTD)
             lengths = None if lengths is None else lengths + 1

@@ -36,6 +36,12 @@ class MaskedEncoderConfig(EncoderConfig):
         return MaskedEncoder(self, sizes)
 
 
+def activation(name: str) -> nn.Module:
+    """An activation function, as a module."""
+    made = {"relu": nn.ReLU(), "gelu": nn.GELU(), "gelu-tanh": nn.GELU("tanh"), "silu": nn.SiLU()}
+    return made[name]
+
+
 class MaskedEncoder(nn.Module):
     """Embedding, positions, encoder, and an output network whose last layer has the weights of the embedding
     (Devlin et al. 2019)."""
@@ -44,7 +50,8 @@ class MaskedEncoder(nn.Module):
         super().__init__()
         width = config.width
         self.encoder = SequenceEncoder(config, sizes)
-        self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
+        norm = nn.LayerNorm(width, config.norm_epsilon or 1e-5)
+        self.transform = nn.Sequential(nn.Linear(width, width), activation(config.activation), norm)
         self.output = nn.Linear(width, sizes.outputs)
         embedding = self.encoder.input
         nn.init.normal_(embedding.weight, std=0.02)  # type: ignore[arg-type]

@@ -29,6 +29,9 @@ class TransformerConfig(SequenceSettings):
     kind: Literal["transformer"] = Field("transformer", description="the kind of model")
     encoder_depth: int = Field(2, ge=1, le=1_000, description="number of encoder blocks")
     decoder_depth: int = Field(2, ge=1, le=1_000, description="number of decoder blocks")
+    output_bias: bool | None = Field(
+        None, description="whether the output layer has a bias; default: if its matrix is not shared"
+    )
     tied: Literal["nothing", "output", "all"] = Field(
         "nothing",
         description="layers that share one matrix: nothing; output: target embedding and output layer; "
@@ -67,7 +70,8 @@ class Transformer(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config.encoder_depth, config.block_config)
         self.decoder = Decoder(config.decoder_depth, config.block_config)
-        self.output = nn.Linear(width, sizes.outputs, bias=config.tied == "nothing")
+        bias = config.tied == "nothing" if config.output_bias is None else config.output_bias
+        self.output = nn.Linear(width, sizes.outputs, bias=bias)
         if config.tied != "nothing":
             self.output.weight = self.target_embedding.weight
 

@@ -1,10 +1,10 @@
 """A Vision Transformer: an image as a sequence of patches."""
 
 from collections.abc import Iterable
-from typing import Literal, cast
+from typing import Literal, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from limelight.errors import wrong
@@ -35,6 +35,11 @@ class ViTConfig(BlockSettings):
         "class-token",
         description="the vector that is classified: that of the class token, or the mean of all patches",
     )
+    distillation: Literal["none", "token", "output"] = Field(
+        "none",
+        description="a second learned token after the class token, as in DeiT: none; token: one whose output "
+        "is not read; output: with its own output layer, and the mean of both logits",
+    )
     init: Literal["xavier", "mimetic"] = Field(
         "xavier",
         description="initialisation of attention: Xavier, or mimetic, which imitates trained vision models",
@@ -49,6 +54,12 @@ class ViTConfig(BlockSettings):
         description="share of the examples that skip the last block in training; "
         "it decreases linearly to 0 in the first block",
     )
+
+    @model_validator(mode="after")
+    def _distillation_needs_a_class_token(self) -> Self:
+        if self.distillation != "none" and self.pooling != "class-token":
+            raise ValueError(f"pooling is {self.pooling!r}; allowed with distillation: 'class-token'")
+        return self
 
     @property
     def summary(self) -> str:
@@ -108,6 +119,9 @@ class ViT(nn.Module):
         self.class_token = (
             nn.Parameter(torch.randn(1, 1, width) * 0.02) if config.pooling == "class-token" else None
         )
+        self.distillation_token: nn.Parameter | None = None
+        if config.distillation != "none":
+            self.distillation_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config.depth, config.block_config)
         for number, block in enumerate(self._blocks):
@@ -116,6 +130,9 @@ class ViT(nn.Module):
             if config.init == "mimetic":
                 mimetic_initialisation(block.self_attention)
         self.output = nn.Linear(width, sizes.outputs)
+        self.distillation_output: nn.Linear | None = None
+        if config.distillation == "output":
+            self.distillation_output = nn.Linear(width, sizes.outputs)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, L)
@@ -128,8 +145,17 @@ class ViT(nn.Module):
             x_BPD = self._drop_patches(x_BPD)
         if self.class_token is None:
             return self.output(self.encoder(self.dropout(x_BPD)).mean(1))
-        x_BTD = torch.cat((self.class_token.expand(x_BPD.shape[0], -1, -1), x_BPD), 1)
-        return self.output(self.encoder(self.dropout(x_BTD), first=self._first)[:, 0])
+        x_BTD = torch.cat([token.expand(x_BPD.shape[0], -1, -1) for token in self.tokens] + [x_BPD], 1)
+        x_BTD = self.encoder(self.dropout(x_BTD), first=self._first)
+        logits_BL = self.output(x_BTD[:, 0])
+        if self.distillation_output is None:
+            return logits_BL
+        return (logits_BL + self.distillation_output(x_BTD[:, 1])) / 2
+
+    @property
+    def tokens(self) -> list[nn.Parameter]:
+        """The learned tokens before the patches."""
+        return [token for token in (self.class_token, self.distillation_token) if token is not None]
 
     @property
     def _blocks(self) -> Iterable[EncoderBlock]:
@@ -137,9 +163,9 @@ class ViT(nn.Module):
 
     @property
     def _first(self) -> int | None:
-        """The positions that the last block computes: only the class token, but all if somebody watches."""
+        """The positions that the last block computes: the learned tokens, but all if somebody watches."""
         watched = any(block.self_attention.weights.watched for block in self._blocks)
-        return None if watched else 1
+        return None if watched else len(self.tokens)
 
     def _drop_patches(self, x: Tensor) -> Tensor:
         """(B, P, D) -> (B, p, D)

@@ -44,7 +44,7 @@ from limelight.nn.multihead import AttentionVariant, MultiHeadAttention
 from limelight.nn.norms import RMSNorm
 from limelight.nn.patches import PatchEmbedding
 from limelight.nn.positions import GridPositions, LearnedPositions, SinusoidalPositions, sinusoids
-from limelight.nn.relative_positions import Alibi, Rotary, alibi_slopes, rotate, rotation_table
+from limelight.nn.relative_positions import Alibi, Frequencies, Rotary, alibi_slopes, rotate, rotation_table
 from limelight.nn.stacks import Decoder, DecoderOnly, Encoder
 from limelight.nn.tap import Tap
 
@@ -66,6 +66,7 @@ __all__ = [
     "FastDecoder",
     "FastDecoderOnly",
     "FeedForward",
+    "Frequencies",
     "GatedFeedForward",
     "GridPositions",
     "KeyValues",

@@ -19,6 +19,7 @@ from limelight.nn.tap import Role
 from limelight.nn.validation import check_axes, check_mask
 
 Sublayer = Callable[[Tensor], Tensor]
+BIASES = ("all", "query-key-value", "none")
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class BlockConfig:
     """The settings of a block, shared by all blocks of an encoder or a decoder.
 
     `width` is the model width D, `hidden` the feed-forward width F. `feedforward` is "plain", with the
-    `activation` "relu", "gelu" or "gelu-tanh", or gated: "swiglu" or "geglu". `norm` is "post" or "pre" for
-    layer norms, "post-rms" or "pre-rms" for RMS norms. `dropout` applies to the output of each sub-layer,
-    `inner_dropout` to the attention weights and feed-forward units; None means the same as `dropout`. `bias`
-    adds biases to all linear layers. `attention` is the variant of attention.
+    `activation` "relu", "gelu", "gelu-tanh" or "silu", or gated: "swiglu" or "geglu". `norm` is "post" or
+    "pre" for layer norms, "post-rms" or "pre-rms" for RMS norms; `norm_epsilon` is their ε, None means its
+    default. `dropout` applies to the output of each sub-layer, `inner_dropout` to the attention weights and
+    feed-forward units; None means the same as `dropout`. `bias` adds biases to "all" linear layers, to those
+    of "query-key-value" or to "none". `attention` is the variant of attention.
     """
 
     width: int
@@ -40,7 +42,8 @@ class BlockConfig:
     norm: str = "post"
     dropout: float = 0.0
     inner_dropout: float | None = None
-    bias: bool = True
+    bias: str = "all"
+    norm_epsilon: float | None = None
     attention: AttentionVariant = PLAIN
 
 
@@ -104,7 +107,7 @@ RESIDUALS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre":
 
 def closing_norm(config: BlockConfig) -> nn.LayerNorm | RMSNorm | nn.Identity:
     """The end of a stack: a norm if the blocks are pre-norm, which do not normalise their output."""
-    place, norm = split_norm(config.norm)
+    place, norm = split_norm(config.norm, config.norm_epsilon)
     return norm(config.width) if place == "pre" else nn.Identity()
 
 
@@ -195,18 +198,21 @@ class DecoderBlock(nn.Module):
 
 
 def _attention(config: BlockConfig, role: Role) -> MultiHeadAttention:
+    if config.bias not in BIASES:
+        raise wrong("bias", repr(config.bias), ", ".join(map(repr, BIASES)))
     return MultiHeadAttention(
         config.width,
         config.heads,
         dropout=_inner_dropout(config),
-        bias=config.bias,
+        bias=config.bias != "none",
+        output_bias=config.bias == "all",
         role=role,
         variant=config.attention if role == "self" else config.attention.of_memory,
     )
 
 
 def _feedforward(config: BlockConfig) -> FeedForward | GatedFeedForward:
-    width, hidden, dropout, bias = config.width, config.hidden, _inner_dropout(config), config.bias
+    width, hidden, dropout, bias = config.width, config.hidden, _inner_dropout(config), config.bias == "all"
     if config.feedforward == "plain":
         return FeedForward(width, hidden, activation=config.activation, dropout=dropout, bias=bias)
     if config.feedforward not in GATES:
@@ -215,7 +221,7 @@ def _feedforward(config: BlockConfig) -> FeedForward | GatedFeedForward:
 
 
 def _residual(config: BlockConfig) -> PostNorm | PreNorm:
-    place, norm = split_norm(config.norm)
+    place, norm = split_norm(config.norm, config.norm_epsilon)
     return RESIDUALS[place](norm(config.width), config.dropout)
 
 

@@ -20,6 +20,7 @@ CHUNK = 1024
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "silu": F.silu,
     "gelu-tanh": partial(F.gelu, approximate="tanh"),  # the approximation of GPT-2
 }
 GATES: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": F.silu, "geglu": F.gelu}

@@ -14,7 +14,7 @@ from limelight.nn.kernels.packed_attention import attend_packed, supports
 from limelight.nn.kernels.packing import Packing, hide_padding
 from limelight.nn.masks import hide_not_finite, window_mask
 from limelight.nn.norms import RMSNorm
-from limelight.nn.relative_positions import Alibi, Rotary
+from limelight.nn.relative_positions import STANDARD, Alibi, Frequencies, Rotary
 from limelight.nn.tap import Role, Tap
 from limelight.nn.validation import check_axes, check_batch, check_dropout, check_mask, check_size
 
@@ -30,6 +30,7 @@ class AttentionVariant:
       query head.
     - `positions`: "none"; "rotary", which pairs the halves of a head; "rotary-interleaved"; or "alibi".
     - `query_key_norm`: queries and keys of each head pass an RMS norm (Henry et al. 2020).
+    - `rotation`: the frequencies of rotary positions.
     - `window`: a position attends only to positions that are less than this far away (Beltagy et al. 2020),
       and to the first `sinks` positions (Xiao et al. 2024); 0: to all.
     """
@@ -39,6 +40,7 @@ class AttentionVariant:
     query_key_norm: bool = False
     window: int = 0
     sinks: int = 0
+    rotation: Frequencies = STANDARD
 
     @property
     def of_memory(self) -> "AttentionVariant":
@@ -64,9 +66,11 @@ class MultiHeadAttention(nn.Module):
         memory_width: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
         role: Role = "self",
         variant: AttentionVariant = PLAIN,
     ) -> None:
+        """`output_bias` is for W_o alone; None means the same as `bias`."""
         super().__init__()
         if check_size("width", width) % check_size("heads", heads):
             raise wrong("heads", heads, f"a divisor of width={width}")
@@ -78,14 +82,14 @@ class MultiHeadAttention(nn.Module):
         self.query = Linear(width, width, bias=bias)
         self.key = Linear(memory_width, self.key_value_heads * size, bias=bias)
         self.value = Linear(memory_width, self.key_value_heads * size, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.output = Linear(width, width, bias=bias if output_bias is None else output_bias)
         self.weights = Tap(role)
         self.query_norm = RMSNorm(size) if variant.query_key_norm else None
         self.key_norm = RMSNorm(size) if variant.query_key_norm else None
-        self.rotary, self.alibi = _positions(variant.positions, heads, size)
+        self.rotary, self.alibi = _positions(variant, heads, size)
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(projection.weight)
-            if bias:
+            if projection.bias is not None:
                 nn.init.zeros_(projection.bias)
 
     def forward(
@@ -265,11 +269,13 @@ def _check_key_value_heads(value: int | None, heads: int) -> int:
     return value
 
 
-def _positions(kind: str, heads: int, size: int) -> tuple[Rotary | None, Alibi | None]:
+def _positions(variant: AttentionVariant, heads: int, size: int) -> tuple[Rotary | None, Alibi | None]:
+    kind = variant.positions
     if kind not in POSITIONS:
         raise wrong("positions", repr(kind), " or ".join(map(repr, POSITIONS)))
     if kind == "alibi":
         return None, Alibi(heads)
     if kind == "none":
         return None, None
-    return Rotary(size, "interleaved" if kind == "rotary-interleaved" else "halves"), None
+    pairing = "interleaved" if kind == "rotary-interleaved" else "halves"
+    return Rotary(size, pairing, variant.rotation), None

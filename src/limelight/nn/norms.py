@@ -1,5 +1,7 @@
 """Layer norm and RMS norm."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +27,7 @@ class RMSNorm(nn.Module):
         return f"{self.width}"
 
 
+AnyNorm = nn.LayerNorm | RMSNorm
 NORMS: dict[str, type[nn.LayerNorm] | type[RMSNorm]] = {
     "post": nn.LayerNorm,
     "pre": nn.LayerNorm,
@@ -33,8 +36,12 @@ NORMS: dict[str, type[nn.LayerNorm] | type[RMSNorm]] = {
 }
 
 
-def split_norm(norm: str) -> tuple[str, type[nn.LayerNorm] | type[RMSNorm]]:
-    """The place of the norm and its class: "pre-rms" -> ("pre", RMSNorm); "pre" is a layer norm."""
+def split_norm(norm: str, epsilon: float | None = None) -> tuple[str, Callable[[int], AnyNorm]]:
+    """The place of the norm, and a function that makes one: "pre-rms" -> "pre", RMSNorm.
+
+    Without `epsilon`, each class has its own default.
+    """
     if norm not in NORMS:
         raise wrong("norm", repr(norm), "'post', 'pre', 'post-rms' or 'pre-rms'")
-    return norm.removesuffix("-rms"), NORMS[norm]
+    kind = NORMS[norm]
+    return norm.removesuffix("-rms"), kind if epsilon is None else lambda width: kind(width, epsilon)

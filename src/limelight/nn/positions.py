@@ -10,16 +10,30 @@ from limelight.errors import wrong
 from limelight.nn.dropout import Dropout
 from limelight.nn.validation import check_axes, check_size
 
+LAYOUTS = ("interleaved", "halves")
 
-def sinusoids(length: int, width: int, start: int = 0, *, device: torch.device | None = None) -> Tensor:
+
+def sinusoids(
+    length: int,
+    width: int,
+    start: int = 0,
+    *,
+    layout: str = "interleaved",
+    device: torch.device | None = None,
+) -> Tensor:
     """-> (T, D)
 
     Row p holds sin(p/10000^(2i/D)) in column 2i and the cosine in column 2i + 1, for the positions from
-    `start` on (Vaswani et al. 2017, section 3.5).
+    `start` on (Vaswani et al. 2017, section 3.5). In the layout "halves", all sines come before all cosines,
+    as in Marian.
     """
+    if layout not in LAYOUTS:
+        raise wrong("layout", repr(layout), " or ".join(map(repr, LAYOUTS)))
     position_T = torch.arange(start, start + length, device=device, dtype=torch.float32)
     even_d = torch.arange(0, width, 2, device=device, dtype=torch.float32)
     angle_Td = position_T.unsqueeze(1) * torch.exp(even_d * (-math.log(10000.0) / width))
+    if layout == "halves":
+        return torch.cat((angle_Td.sin(), angle_Td.cos()), 1)[:, :width]
     # An odd width ends with a sine: there is no column for the last cosine.
     return torch.stack((angle_Td.sin(), angle_Td.cos()), -1).flatten(1)[:, :width]
 
@@ -30,12 +44,12 @@ PRECOMPUTED = 512  # positions whose sinusoids are computed in the constructor
 class SinusoidalPositions(nn.Module):
     """Adds fixed sinusoids: for any length, without parameters or entries in the state dict."""
 
-    def __init__(self, width: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, dropout: float = 0.0, *, layout: str = "interleaved") -> None:
         super().__init__()
-        self.width = check_size("width", width)
+        self.width, self.layout = check_size("width", width), layout
         self.dropout = Dropout(dropout)
         self.table: Tensor
-        self.register_buffer("table", sinusoids(PRECOMPUTED, width), persistent=False)
+        self.register_buffer("table", sinusoids(PRECOMPUTED, width, layout=layout), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(B, T, D) -> (B, T, D)
@@ -48,7 +62,7 @@ class SinusoidalPositions(nn.Module):
         if not torch.compiler.is_exporting() and start >= 0 and end <= PRECOMPUTED:
             table_TD = self.table[start:end]
         else:
-            table_TD = sinusoids(x.shape[1], self.width, start, device=x.device)
+            table_TD = sinusoids(x.shape[1], self.width, start, layout=self.layout, device=x.device)
         return self.dropout(x + table_TD.to(x.dtype))
 
 

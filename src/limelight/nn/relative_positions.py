@@ -1,5 +1,8 @@
 """Positions inside attention: rotations of queries and keys (RoPE), and biases of the scores (ALiBi)."""
 
+import math
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -10,8 +13,45 @@ PRECOMPUTED = 512  # positions whose rotations are computed in the constructor
 PAIRINGS = ("halves", "interleaved")
 
 
+@dataclass(frozen=True)
+class Frequencies:
+    """How fast the pairs of features rotate: pair i by base^(-2i/K) per position (Su et al. 2021).
+
+    For texts longer than those of training, `factor` divides the frequencies (Chen et al. 2023). With
+    `original`, the length of these texts, only low frequencies are divided, as in Llama 3.1: those with fewer
+    than `low` periods in that length; with more than `high` periods they stay, and between they are
+    interpolated.
+    """
+
+    base: float = 10_000.0
+    factor: float = 1.0
+    low: float = 1.0
+    high: float = 4.0
+    original: int = 0
+
+    def of(self, width: int, device: torch.device | None = None) -> Tensor:
+        """-> (k)
+
+        In radians per position, for heads of this width.
+        """
+        frequency_k = self.base ** (torch.arange(0, width, 2, device=device, dtype=torch.float32) / -width)
+        if not self.original:
+            return frequency_k / self.factor
+        periods_k = frequency_k * (self.original / (2 * math.pi))
+        share_k = ((periods_k - self.low) / (self.high - self.low)).clamp(0, 1)
+        return frequency_k * (share_k + (1 - share_k) / self.factor)
+
+
+STANDARD = Frequencies()
+
+
 def rotation_table(
-    length: int, width: int, start: int = 0, *, base: float = 10_000.0, device: torch.device | None = None
+    length: int,
+    width: int,
+    start: int = 0,
+    *,
+    frequencies: Frequencies = STANDARD,
+    device: torch.device | None = None,
 ) -> Tensor:
     """-> (2, T, k)
 
@@ -19,7 +59,7 @@ def rotation_table(
     (Su et al. 2021, section 3.2.2).
     """
     position_T = torch.arange(start, start + length, device=device, dtype=torch.float32)
-    frequency_k = base ** (torch.arange(0, width, 2, device=device, dtype=torch.float32) / -width)
+    frequency_k = frequencies.of(width, device)
     angle_Tk = position_T.unsqueeze(1) * frequency_k
     return torch.stack((angle_Tk.cos(), angle_Tk.sin()))
 
@@ -43,16 +83,18 @@ def rotate(x: Tensor, table: Tensor, pairing: str = "halves") -> Tensor:
 class Rotary(nn.Module):
     """Rotary positions: the product of a rotated query and a rotated key depends on their distance only."""
 
-    def __init__(self, width: int, pairing: str = "halves") -> None:
+    def __init__(self, width: int, pairing: str = "halves", frequencies: Frequencies = STANDARD) -> None:
         """`width` is that of one head; it must be even."""
         super().__init__()
         if check_size("width of a head", width) % 2:
             raise wrong("width of a head", width, "an even number for rotary positions")
         if pairing not in PAIRINGS:
             raise wrong("pairing", repr(pairing), " or ".join(map(repr, PAIRINGS)))
-        self.width, self.pairing = width, pairing
+        self.width, self.pairing, self.frequencies = width, pairing, frequencies
         self.table: Tensor
-        self.register_buffer("table", rotation_table(PRECOMPUTED, width), persistent=False)
+        self.register_buffer(
+            "table", rotation_table(PRECOMPUTED, width, frequencies=frequencies), persistent=False
+        )
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(..., T, K) -> (..., T, K)
@@ -69,7 +111,9 @@ class Rotary(nn.Module):
         """
         if not torch.compiler.is_exporting() and start + length <= PRECOMPUTED:
             return self.table[:, start : start + length]
-        return rotation_table(length, self.width, start, device=self.table.device)
+        return rotation_table(
+            length, self.width, start, frequencies=self.frequencies, device=self.table.device
+        )
 
     def extra_repr(self) -> str:
         """The pairing, for `print(module)`."""

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limelight.errors import WrongInput
 from limelight.models.config import ModelConfig
+from limelight.tasks.embed.task import EmbedConfig
 from limelight.tasks.images.task import ImagesConfig
 from limelight.tasks.language.task import LanguageConfig
 from limelight.tasks.masked.task import MaskedConfig
@@ -39,6 +40,7 @@ _tasks: dict[str, type[TaskConfig]] = {
         ImagesConfig,
         LanguageConfig,
         MaskedConfig,
+        EmbedConfig,
     )
 }
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from limelight.config import Config
 from limelight.data.batching import Batch
 from limelight.data.text.running_text import RunningText, TextData
-from limelight.data.text.text_vocabulary import TextReader, TextVocabulary
+from limelight.data.text.text_readers import TextReader
+from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.models.sizes import Sizes
 from limelight.nn import cross_entropy
 from limelight.tasks.task import Task, TaskConfig, unsuitable_reader

@@ -57,6 +57,7 @@ class Answer:
     text: str
     probability: float | None = None
     number: float | None = None  # the prediction of a number
+    vector: tuple[float, ...] = ()  # the vector of a text
     probabilities: dict[str, float] = field(default_factory=dict)  # of all classes
     others: tuple["Answer", ...] = ()  # the next best answers, if more than one was requested
     labels: tuple[tuple[str, str], ...] = ()  # each token of the input with its label
@@ -254,16 +255,16 @@ def unlike_lengths(lengths: Iterable[int], trained: tuple[int, int]) -> list[str
     return [f"{some} a length unlike training ({known} tokens), such as {unlike[0]:,}; expect mistakes"]
 
 
-def unlike_tokens(inputs: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
-    """A warning if some tokens of the inputs, given with their ids, are not in the vocabulary: id 0."""
-    unknown = [token for one in inputs for token, number in one if number == 0]
+def unlike_tokens(inputs: Sequence[Sequence[tuple[str, int]]], unknown_id: int = 0) -> list[str]:
+    """A warning if some tokens of the inputs, given with their ids, are not in the vocabulary."""
+    unknown = [token for one in inputs for token, number in one if number == unknown_id]
     if not unknown:
         return []
     total = sum(map(len, inputs))
     share = f"{len(unknown):,} of {total:,} tokens ({len(unknown) / total:.0%})"
     names = dict.fromkeys(token.removesuffix(mark_unknown("")) for token in unknown)
     some = ", ".join(map(repr, list(names)[:MOST_UNKNOWN]))
-    mostly = sum(2 * sum(number == 0 for _, number in one) > len(one) for one in inputs)
+    mostly = sum(2 * sum(number == unknown_id for _, number in one) > len(one) for one in inputs)
     most = f"; {mostly:,} of {len(inputs):,} inputs have mostly such tokens" if mostly else ""
     return [f"{share} do not occur in training, such as {some}{most}"]
 

@@ -26,7 +26,7 @@ from limelight.training.evaluate import Aborted, evaluate
 from limelight.training.folder import Progress, RunFolder, Saved
 from limelight.training.interrupt import Interrupted, Signals, deferred_signals
 from limelight.training.journal import EMPTY_JOURNAL
-from limelight.training.optimise import SCHEDULES, Optimiser
+from limelight.training.optimise import Optimiser, rate_at
 from limelight.training.parts import freeze, learning_rates
 from limelight.training.progress import Watcher
 from limelight.training.weights import check_finite, load_weights, weights_of
@@ -90,8 +90,6 @@ class Trainer:
         self._batches: Sequence[Tensor] = ()
         self._evaluate_every = config.in_steps(config.evaluate_every, self.steps_per_epoch)
         self._save_every = config.in_steps(config.save_every, self.steps_per_epoch)
-        self._schedule = SCHEDULES[config.schedule]
-        self._warmup = min(config.warmup, self.total // 4)  # a short run must reach its peak rate, too
         self._saved = (-1, -1)  # step and last evaluation of the newest checkpoint
         self._stop = 0  # the signal that stops all processes; 0 if there is none
 
@@ -199,7 +197,7 @@ class Trainer:
         world.all_reduce_gradient(self.optimiser.gradient)
         if config.clip:
             self.optimiser.clip(config.clip)
-        self.optimiser.step(config.rate * self._schedule(progress.step, self._warmup, self.total))
+        self.optimiser.step(rate_at(config, progress.step, self.total))
         progress.step += 1
         progress.count += count
         now = dict(zip(self._names, sums, strict=True))

@@ -11,6 +11,7 @@ from torch.optim.adam import adam
 
 from limelight.errors import WrongInput
 from limelight.nn.kernels.linear import cpu_features
+from limelight.training.config import TrainConfig
 
 MULTIPLIES_BFLOAT16 = bool(cpu_features().get("avx512_bf16"))  # otherwise it is emulated, which is slow
 Schedule = Callable[[int, int, int], float]  # (step, warmup, total) -> factor of the peak learning rate
@@ -35,6 +36,12 @@ def constant(step: int, warmup: int, total: int) -> float:
 
 
 SCHEDULES: dict[str, Schedule] = {"cosine": cosine, "inverse-root": inverse_root, "constant": constant}
+
+
+def rate_at(config: TrainConfig, step: int, total: int) -> float:
+    """The learning rate of the update after `step` of `total` steps."""
+    warmup = min(config.warmup, total // 4)  # a short run must reach its peak rate, too
+    return config.rate * SCHEDULES[config.schedule](step, warmup, total)
 
 
 class Optimiser:

@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -37,6 +37,46 @@ class Watcher:
 
     def end(self) -> None:
         """Training ends, also by an exception."""
+
+
+class Together(Watcher):
+    """Several watchers, as one."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._watchers = watchers
+
+    def note(self, text: str) -> None:
+        """A message for the user."""
+        for one in self._watchers:
+            one.note(text)
+
+    @contextmanager
+    def phase(self, text: str) -> Iterator[None]:
+        """Context of work before or after the steps of training."""
+        with ExitStack() as stack:
+            for one in self._watchers:
+                stack.enter_context(one.phase(text))
+            yield
+
+    def begin(self, step: int, total: int, unit: str) -> None:
+        """Training starts."""
+        for one in self._watchers:
+            one.begin(step, total, unit)
+
+    def step(self, step: int, tokens: int, metrics: Metrics) -> None:
+        """A step is done."""
+        for one in self._watchers:
+            one.step(step, tokens, metrics)
+
+    def evaluated(self, step: int, epoch: float, train: Metrics, validation: Metrics) -> None:
+        """An evaluation is done."""
+        for one in self._watchers:
+            one.evaluated(step, epoch, train, validation)
+
+    def end(self) -> None:
+        """Training ends."""
+        for one in self._watchers:
+            one.end()
 
 
 class Lines(Watcher):

@@ -13,7 +13,8 @@ from tiny import StopAt
 
 import limelight
 from limelight.data.batching import Batch
-from limelight.data.text.text_vocabulary import TextBytes, TextReader, TextSubwords, TextWords
+from limelight.data.text.text_readers import TextReader
+from limelight.data.text.text_vocabulary import TextBytes, TextSubwords, TextWords
 from limelight.experiment import Run
 from limelight.models.masked_encoder import MaskedEncoder, MaskedEncoderConfig
 from limelight.tasks.masked.filling import best_fillings, fill, read_masked, write_masked

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Literal
 
 import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
+from pydantic import Field
 from torch import Tensor
 
+from limelight.config import Config
 from limelight.data.paths import check_regular
 from limelight.errors import WrongInput, wrong
 from limelight.progress import track
@@ -42,16 +45,40 @@ CHUNK = 64  # images that are decoded ahead
 MOST_THREADS = 8
 
 
+class Scaling(Config):
+    """How an image of any size becomes one of the size that a model reads."""
+
+    fit: Literal["cover", "stretch"] = Field(
+        "cover", description="cover: keep the proportions, and crop to the centre; stretch: do not keep them"
+    )
+    filter: Literal["lanczos", "bicubic", "bilinear", "nearest"] = Field(
+        "lanczos", description="how pixels are interpolated"
+    )
+    crop_from: int = Field(
+        0, ge=0, le=8_192, description="with stretch: side before the centre is cropped; 0: do not crop"
+    )
+
+
+FILTERS = {
+    "lanczos": Image.Resampling.LANCZOS,
+    "bicubic": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+    "nearest": Image.Resampling.NEAREST,
+}
+COVER = Scaling()
+
+
 def read_image(
     source: Path | bytes | bytearray | memoryview,
     size: tuple[int, int] | None,
     channels: int,
     place: str = "",
+    scaling: Scaling = COVER,
 ) -> Tensor:
     """-> (C, Y, X) of uint8
 
-    Read an image file. `size` is (Y, X): the image is scaled to cover it and cropped to the centre; None
-    keeps the original size. One channel is greyscale, three are RGB. The first of several frames is read,
+    Read an image file. `size` is (Y, X), to which it is scaled, by default to cover it; None keeps the
+    original size. One channel is greyscale, three are RGB. The first of several frames is read,
     and transparent pixels are blended with white. Error messages name `place`, by default the file.
     """
     if channels not in MODES:
@@ -63,11 +90,11 @@ def read_image(
             _check_pixels(image.size, place)
             tags = getattr(image, "tag_v2", {})  # the tiles of a TIFF may be larger than the image
             _check_pixels((tags.get(TILE_WIDTH, 1), tags.get(TILE_LENGTH, 1)), place)
-            if size is not None:
+            if size is not None and scaling == COVER:
                 # Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is at least twice the target size.
                 image.draft(None, (2 * max(size), 2 * max(size)))
             image.load()
-            return to_pixels(_apply_orientation(image), size, channels)
+            return to_pixels(_apply_orientation(image), size, channels, scaling)
     except WrongInput:
         raise
     except UnidentifiedImageError:
@@ -79,16 +106,29 @@ def read_image(
         raise WrongInput(f"{place}: the image is damaged: {reason}") from None
 
 
-def to_pixels(image: Image.Image, size: tuple[int, int] | None, channels: int) -> Tensor:
+def to_pixels(
+    image: Image.Image, size: tuple[int, int] | None, channels: int, scaling: Scaling = COVER
+) -> Tensor:
     """-> (C, Y, X) of uint8
 
-    Convert a Pillow image of any mode, scaled and cropped as in `read_image`.
+    Convert a Pillow image of any mode, scaled as in `read_image`.
     """
     flat = _flatten(image).convert(MODES[channels])
     if size is not None and flat.size != size[::-1]:
-        flat = ImageOps.fit(flat, size[::-1], Image.Resampling.LANCZOS)
+        flat = _scale(flat, size[::-1], scaling)
     pixels_YXC = np.asarray(flat).reshape(flat.height, flat.width, channels)
     return torch.from_numpy(pixels_YXC.transpose(2, 0, 1).copy())
+
+
+def _scale(image: Image.Image, size: tuple[int, int], scaling: Scaling) -> Image.Image:
+    """To a width and height."""
+    if scaling.fit == "cover":
+        return ImageOps.fit(image, size, FILTERS[scaling.filter])
+    if not scaling.crop_from:
+        return image.resize(size, FILTERS[scaling.filter])
+    larger = image.resize((scaling.crop_from,) * 2, FILTERS[scaling.filter])
+    left, top = ((scaling.crop_from - side) // 2 for side in size)
+    return larger.crop((left, top, left + size[0], top + size[1]))
 
 
 @dataclass(frozen=True)
@@ -106,6 +146,7 @@ class ImageDecoder:
     paths: Sequence[Path]
     shape: tuple[int, int, int]  # C, Y, X
     hint: str | None  # appended to the error for a broken file; None: broken files are skipped
+    scaling: Scaling = COVER
 
     def decode_file(self, path: Path) -> Tensor | str:
         """The pixels (C, Y, X) of a file, or the reason why it cannot be decoded."""
@@ -113,7 +154,7 @@ class ImageDecoder:
         try:
             if not os.path.isfile(path):  # reading a pipe would block
                 raise WrongInput(f"{place}: not a file, or a broken link")
-            return read_image(path, self.shape[1:], self.shape[0], place)
+            return read_image(path, self.shape[1:], self.shape[0], place, self.scaling)
         except WrongInput as error:
             if self.hint is not None:
                 raise WrongInput(f"{error}; {self.hint}") from None

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from limelight.config import Config
 from limelight.data.download import cache_folder
-from limelight.data.images.decode import DecodedImages, ImageDecoder
+from limelight.data.images.decode import COVER, DecodedImages, ImageDecoder
 
 VERSION = 1  # to be increased when the same file is decoded to other pixels
 TEMPORARY, DAY = ".tmp-", 86_400.0
@@ -40,7 +40,8 @@ def decode_cached(decoder: ImageDecoder, root: Path) -> tuple[DecodedImages, lis
 
 def _key(decoder: ImageDecoder, root: Path) -> str:
     """A checksum of the names, sizes and times of all files, of the shape and of the decoder's version."""
-    key = hashlib.sha256(repr((VERSION, PIL.__version__, decoder.shape)).encode())
+    how = (decoder.shape,) if decoder.scaling == COVER else (decoder.shape, decoder.scaling)
+    key = hashlib.sha256(repr((VERSION, PIL.__version__, *how)).encode())
     for path in decoder.paths:
         about: tuple[int, ...] = ()
         with suppress(OSError):

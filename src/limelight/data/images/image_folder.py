@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, model_validator
 
 from limelight.data.dataset import SPLITS, DataConfig
-from limelight.data.images.decode import SUFFIXES, DecodedImages, ImageDecoder
+from limelight.data.images.decode import COVER, SUFFIXES, DecodedImages, ImageDecoder, Scaling
 from limelight.data.images.decoded_cache import decode_cached
 from limelight.data.images.idx import find_idx, read_idx
 from limelight.data.images.image_data import ImageData, Images, hold_out_images
@@ -45,8 +45,9 @@ class ImageFiles(DataConfig):
         32,
         ge=1,
         le=1_024,
-        description="height and width in pixels: images are scaled and cropped to the centre",
+        description="height and width in pixels",
     )
+    scaling: Scaling = Field(COVER, description="how images of another size are scaled")
     color: bool = Field(True, description="three channels (RGB); otherwise one (greyscale)")
     broken: Literal["refuse", "skip"] = Field(
         "refuse", description="files that cannot be decoded: refuse reports an error, skip ignores them"
@@ -109,7 +110,7 @@ class ImageFiles(DataConfig):
         found = _find_images(path, least).choose(self.limit, seed)
         paths = [image.path for image in found.images]
         shape = (3 if self.color else 1, self.size, self.size)
-        decoder = ImageDecoder(paths, shape, SKIP if self.broken == "refuse" else None)
+        decoder = ImageDecoder(paths, shape, SKIP if self.broken == "refuse" else None, self.scaling)
         decoded, notes = decode_cached(decoder, path)
         kept = [image for index, image in enumerate(found.images) if index not in decoded.broken]
         labels = torch.tensor([image.label for image in kept], dtype=torch.int64)

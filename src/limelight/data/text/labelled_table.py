@@ -25,6 +25,7 @@ from limelight.data.splits import (
 )
 from limelight.data.text.delimited import MOST_NAMED, SEPARATORS, DelimitedFile, Row, short
 from limelight.data.text.ngrams import WordNgrams
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import Column
 from limelight.data.text.text_pair import TextPair
@@ -53,6 +54,7 @@ TextReader = (
     | TextCharacters
     | TextSubwords
     | TextWords
+    | PretrainedTokenizer
     | TextPair
 )
 MOST_CLASSES = 20  # more distinct integers are treated as numbers
@@ -135,6 +137,8 @@ class LabelledTable(DataConfig, ABC):
         texts = [row.text for row in splits["train"]]
         if reader is None:
             return self._encode(splits, self._build_vocabulary(texts), answers, column, notes)
+        if isinstance(reader, PretrainedTokenizer):
+            reader = reader.shortened(self.longest)
         added = ""
         if self.vocabulary == "ngrams" and isinstance(reader, TextWords):
             reader = WordNgrams.of(reader.words, texts, self.vocabulary_size, self.rarest)
@@ -247,7 +251,9 @@ class LabelledTable(DataConfig, ABC):
 
     def _is_truncated(self, text: str, row: Tensor, reader: TextReader) -> bool:
         """Whether a text is too long, given its items."""
-        return len(row) > self.longest
+        return (
+            reader.is_truncated(text) if isinstance(reader, PretrainedTokenizer) else len(row) > self.longest
+        )
 
     def _find_answers(self, labels: Sequence[str]) -> Answers:
         kind = self.answer

@@ -19,11 +19,11 @@ from limelight.data.batching import Batch
 from limelight.data.dataset import SPLITS, DataConfig, Dataset
 from limelight.data.download import cache_folder
 from limelight.data.text.text_documents import TextDocuments, find_documents
+from limelight.data.text.text_readers import TextReader
 from limelight.data.text.text_sources import BLOCK, Scan, Source, blocks, find_sources, scan, text_source
 from limelight.data.text.text_vocabulary import (
     TextBytes,
     TextCharacters,
-    TextReader,
     TextSubwords,
     TextWords,
 )

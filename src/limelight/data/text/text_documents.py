@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from limelight.data.batching import Batch
-from limelight.data.text.text_vocabulary import END
 from limelight.data.text.token_file import Tokens
 
 READ = 2**22  # tokens that are searched at once for the ends of documents
@@ -62,8 +61,9 @@ def find_documents(tokens: Tokens, first: int, count: int, context: int, limit: 
 def _ends(tokens: Tokens, first: int, count: int) -> Iterator[np.ndarray]:
     """The positions of all ends of documents; that of the last document is after the last token."""
     for start in range(first, first + count, READ):
+        end = tokens.entry.reader.end
         block = tokens.at(np.arange(start, min(start + READ, first + count)))
-        yield np.flatnonzero(block == END) + start
+        yield np.flatnonzero(block == end) + start
     yield np.array([first + count])
 
 

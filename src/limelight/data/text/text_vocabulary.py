@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import sentencepiece
@@ -27,10 +27,33 @@ SHOWN = {"\n": "↵", " ": "␣", "\t": "⇥", "\r": "␍"}  # white space in th
 
 
 class TextVocabulary(Config, ABC):
-    """Tokens of running text. Id 0 is the unknown token, also used for masked ones; id 1 ends a document."""
+    """Tokens of running text. Id 0 is the unknown token, also used for masked ones; id 1 ends a document.
+
+    A pre-trained tokenizer has other ids.
+    """
 
     unit: ClassVar[str]
     """What a token is, in the plural."""
+
+    @property
+    def unknown(self) -> int:
+        """The id of unknown tokens; -1 if there are none."""
+        return UNKNOWN
+
+    @property
+    def end(self) -> int:
+        """The id of the end of a document."""
+        return END
+
+    @property
+    def mask(self) -> int:
+        """The id that stands for a hidden token."""
+        return UNKNOWN
+
+    @property
+    def special(self) -> tuple[int, ...]:
+        """The ids that stand for no text."""
+        return UNKNOWN, END
 
     @property
     @abstractmethod
@@ -60,7 +83,7 @@ class TextVocabulary(Config, ABC):
 
     def name(self, number: int) -> str:
         """The display form of a token: white space is visible, a part of a character is a number."""
-        if number == END:
+        if number == self.end:
             return "[end]"
         try:
             text = self.contents[number].decode()
@@ -251,9 +274,6 @@ class TextWords(TextVocabulary):
     def tokens(self, line: str) -> list[str]:
         """The words of a text; unknown ones are marked with (unk)."""
         return [word if word in self._ids else mark_unknown(word) for word in Words.split(line)]
-
-
-TextReader = Annotated[TextBytes | TextCharacters | TextSubwords | TextWords, Field(discriminator="kind")]
 
 
 def _visible(character: str) -> str:

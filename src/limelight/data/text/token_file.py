@@ -15,8 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from limelight.config import Config
+from limelight.data.text.text_readers import TextReader
 from limelight.data.text.text_sources import BLOCK, Source, blocks
-from limelight.data.text.text_vocabulary import END, UNKNOWN, TextReader, TextVocabulary
+from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.progress import track
 from limelight.systems import close_to_rename, try_lock
 
@@ -94,7 +95,7 @@ def encode_blocks(
     two separators.
     """
     dtype = dtype_of(reader)
-    end = np.array([END], dtype)
+    end = np.array([reader.end], dtype)
     for before, part in zip([None, *parts], parts, strict=False):
         first = before is None or before.split != part.split
         for number, text in enumerate(blocks(part.source, part.start, part.end)):
@@ -172,8 +173,8 @@ def _add(entry: TokenEntry, split: str, characters: int, tokens: np.ndarray) -> 
     now = Counts(
         tokens=before.tokens + len(tokens),
         characters=before.characters + characters,
-        ends=before.ends + int(np.count_nonzero(tokens == END)),
-        unknown=before.unknown + int(np.count_nonzero(tokens == UNKNOWN)),
+        ends=before.ends + int(np.count_nonzero(tokens == entry.reader.end)),
+        unknown=before.unknown + int(np.count_nonzero(tokens == entry.reader.unknown)),
     )
     return entry.model_copy(update={"blocks": entry.blocks + 1, "splits": entry.splits | {split: now}})
 

@@ -14,6 +14,7 @@ from limelight.config import Config
 from limelight.data.batching import Examples
 from limelight.data.dataset import Dataset
 from limelight.data.ragged import Ragged
+from limelight.data.text.sentence_pieces import SentencePieces
 from limelight.data.text.vocabulary import (
     CLOSING_PUNCTUATION,
     SPACE_BEFORE_PUNCTUATION,
@@ -23,7 +24,7 @@ from limelight.data.text.vocabulary import (
     build_vocabulary,
 )
 
-Vocabulary = Annotated[Words | Characters | Subwords, Field(discriminator="kind")]
+Vocabulary = Annotated[Words | Characters | Subwords | SentencePieces, Field(discriminator="kind")]
 Pair = tuple[str, str]  # a sentence and its translation
 
 
@@ -47,17 +48,27 @@ class Language(Config):
     @property
     def begin(self) -> int:
         """The id of the token [begin]."""
-        return self.vocabulary.size
+        vocabulary = self.vocabulary
+        return vocabulary.begin if isinstance(vocabulary, SentencePieces) else vocabulary.size
 
     @property
     def end(self) -> int:
         """The id of the token [end]."""
-        return self.vocabulary.size + 1
+        vocabulary = self.vocabulary
+        return vocabulary.end if isinstance(vocabulary, SentencePieces) else vocabulary.size + 1
 
     @property
     def size(self) -> int:
         """Number of tokens, including the special tokens."""
-        return self.vocabulary.size + 2
+        vocabulary = self.vocabulary
+        return vocabulary.size if isinstance(vocabulary, SentencePieces) else vocabulary.size + 2
+
+    def has_ids_of(self, other: "Language") -> bool:
+        """Whether each id stands for the same token in both languages."""
+        mine, theirs = self.vocabulary, other.vocabulary
+        if isinstance(mine, SentencePieces) and isinstance(theirs, SentencePieces):
+            return mine.pieces == theirs.pieces
+        return mine == theirs
 
     def encode(self, sentence: str) -> Tensor:
         """The token ids of a sentence and [end], (S)."""
@@ -80,7 +91,7 @@ class Language(Config):
 
     def decode(self, row: Tensor) -> str:
         """The sentence of these ids, without special tokens."""
-        return self.vocabulary.decode(row[row < self.begin])
+        return self.vocabulary.decode(row[(row != self.begin) & (row != self.end)])
 
     def words(self, sentence: str) -> list[int]:
         """For each token of a sentence except [end], the index of its word; white space separates words."""

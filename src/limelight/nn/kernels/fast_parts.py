@@ -219,7 +219,9 @@ class FastSelfAttention:
         """-> (T, 1, k), complex numbers of absolute value 1; None without rotary positions"""
         if not self.rotated:
             return None
-        cosine, sine = rotation_table(capacity, self.size, device=self.output.matrix.device)
+        cosine, sine = rotation_table(
+            capacity, self.size, frequencies=self.variant.rotation, device=self.output.matrix.device
+        )
         return torch.complex(cosine, sine).unsqueeze(1)
 
     def fill(self, buffer: Tensor, past: KeyValues) -> None:

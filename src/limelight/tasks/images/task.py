@@ -16,7 +16,7 @@ from limelight.config import Config, read_json
 from limelight.data.batching import Batch
 from limelight.data.images.augment import AugmentConfig, augment, erase, mix, recolour
 from limelight.data.images.cifar10 import Cifar10
-from limelight.data.images.decode import read_image
+from limelight.data.images.decode import COVER, Scaling, read_image
 from limelight.data.images.digits import Digits
 from limelight.data.images.image_data import ImageData, Images
 from limelight.data.images.image_folder import ImageFiles
@@ -59,17 +59,22 @@ class ImagesConfig(TaskConfig):
 
     def load(self, seed: int) -> tuple["ClassifyImages", ImageData]:
         """Load the data set, and make the task from it."""
+        scaling = self.data.scaling if isinstance(self.data, ImageFiles) else COVER
         data = self.data.load(seed)
         classes = count_classes(data.names, data.splits["train"].labels.tolist())
         data = replace(data, notes=(*data.notes, *classes))
-        return ClassifyImages.of(data, self.augment), data
+        return ClassifyImages.of(data, self.augment, scaling), data
 
     def load_from(self, seed: int, start: Task[Any]) -> tuple["ClassifyImages", ImageData]:
-        """Images with as many channels are normalised as in the task to start from."""
+        """Images are scaled and, with as many channels, normalised as in the task to start from."""
         if not isinstance(start, ClassifyImages):
             raise WrongInput("the run to start from is not one of images")
-        task, data = self.load(seed)
-        return task.normalising_like(start), data
+        config = self
+        if isinstance(self.data, ImageFiles):
+            data = self.data.model_copy(update={"scaling": start.scaling})
+            config = self.model_copy(update={"data": data})
+        task, found = config.load(seed)
+        return task.normalising_like(start), found
 
     def load_other(self, task: "ClassifyImages", path: Path) -> ImageData:
         """Other images: a folder with one subfolder per class, IDX files, or CIFAR-10."""
@@ -79,6 +84,7 @@ class ImagesConfig(TaskConfig):
         if rows != columns:
             raise WrongInput(f"the images of training have {rows} × {columns} pixels; allowed: square images")
         files = self.data if isinstance(self.data, ImageFiles) else ImageFiles(size=rows, color=channels == 3)
+        files = files.model_copy(update={"scaling": task.scaling, "size": rows})
         return files.load_other(path, task.names)
 
     def restore(self, state: str) -> "ClassifyImages":
@@ -93,6 +99,7 @@ class ImagesState(Config):
     image: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(description="channels, rows, columns")
     mean: tuple[float, ...] = Field(description="mean of each channel over training, from 0 to 1")
     deviation: tuple[PositiveFloat, ...] = Field(description="standard deviation of each channel")
+    scaling: Scaling = Field(COVER, description="how images of another size are scaled")
 
     @model_validator(mode="after")
     def _one_per_channel(self) -> Self:
@@ -112,7 +119,7 @@ class ClassifyImages(Task[ImageData]):
         self.names = state.names
 
     @classmethod
-    def of(cls, data: ImageData, augment: AugmentConfig) -> "ClassifyImages":
+    def of(cls, data: ImageData, augment: AugmentConfig, scaling: Scaling = COVER) -> "ClassifyImages":
         """The task that a data set defines."""
         pixels = data.splits["train"].pixels
         channels, rows, columns = pixels.shape[1:]
@@ -125,6 +132,7 @@ class ClassifyImages(Task[ImageData]):
             image=(channels, rows, columns),
             mean=tuple(mean.tolist()),
             deviation=tuple(deviation.clamp(min=1e-3).tolist()),
+            scaling=scaling,
         )
         return cls(state, augment)
 
@@ -134,6 +142,11 @@ class ClassifyImages(Task[ImageData]):
             return self
         same = {"mean": other._state.mean, "deviation": other._state.deviation}
         return ClassifyImages(self._state.model_copy(update=same), self._augment)
+
+    @property
+    def scaling(self) -> Scaling:
+        """How images of another size are scaled."""
+        return self._state.scaling
 
     @property
     def goal(self) -> Goal:
@@ -217,7 +230,7 @@ class ClassifyImages(Task[ImageData]):
 
     def _record(self, model: ViT, given: Input, number: int) -> Record:
         pixels = self.read(given, number)
-        first = ("[class]",) if model.class_token is not None else ()
+        first = ("[class]", "[distillation]")[: len(model.tokens)]
         image = Picture.of(pixels, model.patch, len(first))
         check_record_size(image.rows * image.columns, f"{image.rows} × {image.columns} patches")
         device = next(model.parameters()).device
@@ -289,11 +302,11 @@ class ClassifyImages(Task[ImageData]):
         """-> (C, Y, X), from the path of a file, its bytes, or pixels"""
         channels, rows, columns = self._state.image
         if isinstance(one, bytes):
-            return read_image(one, (rows, columns), channels)
+            return read_image(one, (rows, columns), channels, scaling=self.scaling)
         if not isinstance(one, Tensor):
             if not str(one).strip():
                 raise WrongInput(f"input {number} is empty; allowed: the name of an image file")
-            return read_image(Path(one), (rows, columns), channels, str(one))
+            return read_image(Path(one), (rows, columns), channels, str(one), self.scaling)
         if one.dtype != torch.uint8 or one.dim() != 3 or one.shape[0] != channels:
             what = f"{tuple(one.shape)} of {one.dtype}"
             raise WrongInput(f"input {number} is {what}; allowed: ({channels}, Y, X) of torch.uint8")

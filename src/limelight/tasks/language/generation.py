@@ -32,9 +32,17 @@ class LanguageOptions(Sampling):
 
 @torch.inference_mode()
 def next_tokens(
-    model: LanguageModel, start: Sequence[int], context: int, options: LanguageOptions
+    model: LanguageModel,
+    start: Sequence[int],
+    context: int,
+    options: LanguageOptions,
+    *,
+    end: int = END,
+    unknown: int = UNKNOWN,
 ) -> Iterator[tuple[int, float]]:
     """The tokens after `start`, each with its log-probability, until the end of the document.
+
+    `end` and `unknown` are the ids of these tokens; -1 if there are none.
 
     The model reads at most `context` tokens. When they are full, it goes on with the second half of them. A
     large model first guesses several tokens with weights of eight bits, and then computes the logits of all
@@ -45,7 +53,7 @@ def next_tokens(
     generator: Any = model if is_edited(model) else model.generator()
     draft = None if generator is model else generator.draft()
     device = next(model.parameters()).device
-    choose = _Choice(options, device)
+    choose = _Choice(options, device, unknown)
     tokens = list(start)
     row_1T = torch.tensor([tokens[-context:]], device=device)
     capacity = min(context, row_1T.shape[1] + options.length)
@@ -56,7 +64,7 @@ def next_tokens(
             token, log_probability = choose(logits_1V, tokens)
             yield token, log_probability
             left -= 1
-            if token == END or not left:
+            if token == end or not left:
                 return
             tokens.append(token)
             if guesses[right : right + 1] != [token]:
@@ -89,8 +97,8 @@ def _guess(
 class _Choice:
     """Chooses the next token. The random numbers belong to its position, so that a guess draws the same."""
 
-    def __init__(self, options: LanguageOptions, device: torch.device) -> None:
-        self.options, self.device = options, device
+    def __init__(self, options: LanguageOptions, device: torch.device, unknown: int) -> None:
+        self.options, self.device, self.unknown = options, device, unknown
         self._random = torch.Generator(device).manual_seed(options.seed)
         self._noise = deque[Tensor]()  # of the next positions
 
@@ -107,7 +115,9 @@ class _Choice:
         return self._pick(self._changed(logits, tokens), ahead)
 
     def _changed(self, logits: Tensor, tokens: Sequence[int]) -> Tensor:
-        logits[:, UNKNOWN] = -math.inf  # it stands for many words or characters, and cannot be written
+        if self.unknown >= 0:
+            # It stands for many words or characters, and cannot be written.
+            logits[:, self.unknown] = -math.inf
         repetition = self.options.repetition
         return logits if repetition == 1 else penalise(logits, tokens, repetition)
 

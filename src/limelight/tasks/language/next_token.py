@@ -1,13 +1,13 @@
 """The tokens that may follow each token of a text, and text that grows token by token."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from limelight.config import read
-from limelight.data.text.text_vocabulary import END, TextVocabulary
+from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.errors import wrong
 from limelight.models.decoder_only import LanguageModel
 from limelight.tasks.language.generation import LanguageOptions, next_tokens
@@ -16,6 +16,17 @@ from limelight.view.record import Candidate, Continuation, most_likely
 
 CANDIDATES = 16  # per token of a record
 TEMPERATURES = tuple(tenths / 10 for tenths in range(1, 21))
+
+
+def following(
+    model: LanguageModel,
+    start: Sequence[int],
+    context: int,
+    options: LanguageOptions,
+    vocabulary: TextVocabulary,
+) -> Iterator[tuple[int, float]]:
+    """The tokens of a vocabulary after `start`, each with its log-probability; see `next_tokens`."""
+    return next_tokens(model, start, context, options, end=vocabulary.end, unknown=vocabulary.unknown)
 
 
 def add_tokens(
@@ -29,7 +40,7 @@ def add_tokens(
     if prompt.temperature is not None:
         wanted = {"length": 1, "temperature": prompt.temperature, "seed": prompt.seed}
         options = read(LanguageOptions, wanted)
-        added += [token for token, _ in next_tokens(model, [*start, *added], context, options)]
+        added += [token for token, _ in following(model, [*start, *added], context, options, vocabulary)]
     return added
 
 
@@ -44,14 +55,14 @@ def candidates(logits: Tensor, vocabulary: TextVocabulary) -> tuple[tuple[Candid
     return tuple(most_likely(one_V, vocabulary.name, CANDIDATES) for one_V in logits.softmax(-1))
 
 
-def continuation(logits: Tensor, added: Sequence[int], room: int) -> Continuation:
+def continuation(logits: Tensor, added: Sequence[int], room: int, end: int) -> Continuation:
     """(T, V) -> what a page needs to add a token, and to show probabilities at other temperatures"""
     relative_TV = logits - logits.amax(-1, keepdim=True)
     totals_TK = torch.stack([(relative_TV / one).exp().sum(-1) for one in TEMPERATURES], -1)
     likely_V = logits[-1].softmax(-1)  # equal logits are sorted as in `candidates`
     return Continuation(
         tokens=tuple(added),
-        ended=bool(added) and added[-1] == END,
+        ended=bool(added) and added[-1] == end,
         room=room,
         choices=tuple(likely_V.topk(min(CANDIDATES, len(likely_V))).indices.tolist()),
         temperatures=TEMPERATURES,

@@ -10,17 +10,22 @@ from torch import Tensor, nn
 
 from limelight.config import read_json
 from limelight.data.batching import Batch
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.running_text import TextData
-from limelight.data.text.text_vocabulary import END
 from limelight.errors import WrongInput
 from limelight.models.decoder_only import DecoderOnlyConfig, LanguageModel
 from limelight.tasks.language.generation import (
     LanguageOptions,
     log_probabilities,
-    next_tokens,
     text_pieces,
 )
-from limelight.tasks.language.next_token import add_tokens, candidates, continuation, whole_characters
+from limelight.tasks.language.next_token import (
+    add_tokens,
+    candidates,
+    continuation,
+    following,
+    whole_characters,
+)
 from limelight.tasks.metrics import DESCRIPTIONS
 from limelight.tasks.running_text import (
     RunningTextConfig,
@@ -78,7 +83,7 @@ class Language(RunningTextTask):
         """The task that a data set defines. A text without a beginning begins a document, or else a line."""
         line_end = data.reader.encode_text("\n")  # nothing in a vocabulary of words
         has_documents = bool(data.tokens.entry.splits["train"].ends)
-        start = END if has_documents or not len(line_end) else int(line_end[0])
+        start = data.reader.end if has_documents or not len(line_end) else int(line_end[0])
         return cls(LanguageState(reader=data.reader, context=data.context, start=start))
 
     @property
@@ -113,8 +118,13 @@ class Language(RunningTextTask):
     def generate(self, model: nn.Module, prompt: str, options: Mapping[str, Any]) -> Iterator[str]:
         """A continuation of the prompt, in pieces, each as soon as it is known; options as in `predict`."""
         read = cast(LanguageOptions, self.read_options(options))
-        found = next_tokens(cast(LanguageModel, model.eval()), self._begin(prompt), self.context, read)
+        found = self._following(model.eval(), self._begin(prompt), read)
         return text_pieces((token for token, _ in found), self.reader, read.stop)
+
+    def _following(
+        self, model: nn.Module, start: Sequence[int], options: LanguageOptions
+    ) -> Iterator[tuple[int, float]]:
+        return following(cast(LanguageModel, model), start, self.context, options, self.reader)
 
     def _begin(self, prompt: str) -> list[int]:
         """The tokens of a prompt; of an empty one, the token before a text."""
@@ -134,15 +144,15 @@ class Language(RunningTextTask):
         return [answer(model, _as_line(one), options) for one in inputs]
 
     def _continue(self, model: nn.Module, prompt: str, options: LanguageOptions) -> Answer:
-        found = list(
-            next_tokens(cast(LanguageModel, model.eval()), self._begin(prompt), self.context, options)
-        )
+        found = list(self._following(model.eval(), self._begin(prompt), options))
         text = "".join(text_pieces((token for token, _ in found), self.reader, options.stop))
         return Answer(text, math.exp(sum(likely for _, likely in found)))
 
     def _score(self, model: nn.Module, text: str, options: LanguageOptions) -> Answer:
         """The log-probability of a text, which may be as long as the user likes."""
-        row = torch.tensor([self._state.start, *(self.reader.encode(text).tolist() if text else [])])
+        ids = self.reader.encode(text).tolist() if text else []
+        begins = isinstance(self.reader, PretrainedTokenizer) and self.reader.begin and ids
+        row = torch.tensor(ids if begins else [self._state.start, *ids])
         total = float(log_probabilities(cast(LanguageModel, model.eval()), row, self.context).sum())
         return Answer(f"{total:.4f}", math.exp(total), number=total)
 
@@ -150,7 +160,7 @@ class Language(RunningTextTask):
         """Warnings about characters that do not occur in training."""
         lines = [str(line) for line in inputs if str(line)]
         rows = [(self.reader.tokens(line), self.reader.encode(line).tolist()) for line in lines]
-        return unlike_tokens([list(zip(*both, strict=True)) for both in rows])
+        return unlike_tokens([list(zip(*both, strict=True)) for both in rows], self.reader.unknown)
 
     def sample(self, dataset: TextData, split: str) -> str:
         """The first three words of a line, without punctuation where possible."""
@@ -189,9 +199,7 @@ class Language(RunningTextTask):
             shown = f"{len(tokens):,} tokens; this model reads {self.context:,}"
             raise WrongInput(f"input {number}: {shown}")
         check_record_size(len(tokens), f"{len(tokens):,} tokens")
-        following = [
-            token for token, _ in next_tokens(cast(LanguageModel, model), tokens, self.context, options)
-        ]
+        next_ones = [token for token, _ in self._following(model, tokens, options)]
         text = whole_characters(added, self.reader)
         row = torch.tensor([tokens], device=next(model.parameters()).device)
         found = capture(model, row)
@@ -199,14 +207,16 @@ class Language(RunningTextTask):
         logits_TV = found.output[0].float()
         return Record(
             given=as_text(prompt.given) + text,
-            answer=whole_characters([*added, *following], self.reader)[len(text) :],
+            answer=whole_characters([*added, *next_ones], self.reader)[len(text) :],
             sides={"source": tuple(self.reader.item_names(row[0]))},
             maps=maps,
             weights=weights,
             steps=candidates(logits_TV, self.reader),
             stepped="source",
             lens=logit_lens(model, lambda: model(row)[0].float().softmax(-1), self.reader.name),
-            continuation=continuation(logits_TV, added, min(self.context, LONGEST_RECORD) - len(tokens)),
+            continuation=continuation(
+                logits_TV, added, min(self.context, LONGEST_RECORD) - len(tokens), self.reader.end
+            ),
         )
 
 

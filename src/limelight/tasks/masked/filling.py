@@ -8,10 +8,15 @@ from pydantic import Field
 from torch import Tensor
 
 from limelight.config import Config
-from limelight.data.text.text_vocabulary import END, UNKNOWN, TextReader
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
+from limelight.data.text.text_readers import TextReader
 
 MASK = "[mask]"
-SPACED = ("text-subwords", "text-words")  # vocabularies in which a token contains the space before it
+SPACED = (
+    "text-subwords",
+    "text-words",
+    "pretrained",
+)  # vocabularies in which a token contains the space before it
 GAP = re.compile(r"\[mask\]|_{3,}", re.IGNORECASE)
 
 
@@ -26,11 +31,13 @@ def read_masked(text: str, reader: TextReader) -> tuple[Tensor, Tensor]:
     row, places = list[int](), list[int]()
     for number, known in enumerate(pieces := _pieces(text, reader)):
         blank = not known.strip() if reader.unit == "words" else not known
-        row += [] if blank else reader.encode(known).tolist()
+        row += [] if blank else reader.encode_text(known.encode(errors="replace").decode()).tolist()
         if number < len(pieces) - 1:
             places.append(len(row))
-            row.append(UNKNOWN)
-    return torch.tensor(row, dtype=torch.long), torch.tensor(places, dtype=torch.long)
+            row.append(reader.mask)
+    begin, finish = (reader.begin, reader.finish) if isinstance(reader, PretrainedTokenizer) else ((), ())
+    places = [len(begin) + place for place in places]
+    return torch.tensor([*begin, *row, *finish], dtype=torch.long), torch.tensor(places, dtype=torch.long)
 
 
 def fill(text: str, tokens: Sequence[int], reader: TextReader) -> str:
@@ -80,8 +87,8 @@ def best_fillings(probabilities: Tensor, count: int) -> list[tuple[float, tuple[
     return found
 
 
-def token_probabilities(logits: Tensor) -> Tensor:
-    """(..., V) -> (..., V), the probabilities of all tokens that can stand in a text"""
+def token_probabilities(logits: Tensor, special: Sequence[int]) -> Tensor:
+    """(..., V) -> (..., V), the probabilities of all tokens that can stand in a text, without special ones"""
     hidden = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
-    hidden[: END + 1] = True
+    hidden[list(special)] = True
     return logits.float().masked_fill(hidden, -torch.inf).softmax(-1)

@@ -19,10 +19,12 @@ class Masking:
     share: float
     size: int  # of the vocabulary
     continues: Tensor | None = None  # (V, 2): with whole words, see `continuations`
+    mask: int = UNKNOWN  # what stands in the place of a token
+    special: tuple[int, ...] = (UNKNOWN, END)  # tokens that are neither chosen nor put in the place of others
 
     def counts(self, tokens: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T), (B) -> (B), the number of tokens that are chosen in each sequence"""
-        candidates_B = _candidates(tokens, lengths).sum(1)
+        candidates_B = self._candidates(tokens, lengths).sum(1)
         return (self.share * candidates_B).round().long().clamp(min=1).minimum(candidates_B)
 
     def choose(self, tokens: Tensor, lengths: Tensor | None, random: Tensor) -> Tensor:
@@ -31,7 +33,7 @@ class Masking:
         Which tokens are chosen, given random numbers between 0 and 1. With whole words, words are chosen
         until the number is reached; of the last one, only some tokens may be.
         """
-        candidates_BT = _candidates(tokens, lengths)
+        candidates_BT = self._candidates(tokens, lengths)
         score_BT = random if self.continues is None else random.gather(1, self._words(tokens))
         score_BT = score_BT.masked_fill(~candidates_BT, torch.inf)
         rank_BT = score_BT.argsort(dim=1, stable=True).argsort(1)
@@ -44,16 +46,24 @@ class Masking:
         joined_BT = begins_BT[:, 1:] & ends_BT[:, :-1]
         return torch.cat((torch.zeros_like(tokens[:, :1]), (~joined_BT).cumsum(1)), 1)
 
+    def _candidates(self, tokens: Tensor, lengths: Tensor | None) -> Tensor:
+        """(B, T), (B) -> (B, T), the known tokens of the texts: neither padding nor the end of a document"""
+        known_BT = torch.isin(tokens, torch.tensor(self.special, device=tokens.device), invert=True)
+        if lengths is None:
+            return known_BT
+        return known_BT & (torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1))
+
     def replace(self, tokens: Tensor, chosen: Tensor, random: Tensor) -> Tensor:
         """(B, T), (B, T), (B, T, 2) -> (B, T)
 
         The chosen tokens masked (80 %), replaced by a random token (10 %) or kept (10 %).
         """
         kind_BT, which_BT = random.unbind(-1)
-        first = END + 1
-        other_BT = first + (which_BT * (self.size - first)).long()
+        others_o = torch.arange(self.size, device=tokens.device)
+        others_o = others_o[torch.isin(others_o, others_o[list(self.special)], invert=True)]
+        other_BT = others_o[(which_BT * len(others_o)).long()]
         new_BT = torch.where(kind_BT < MASKED + RANDOM, other_BT, tokens)
-        new_BT = torch.where(kind_BT < MASKED, UNKNOWN, new_BT)
+        new_BT = torch.where(kind_BT < MASKED, self.mask, new_BT)
         return torch.where(chosen, new_BT, tokens)
 
 
@@ -65,13 +75,6 @@ def continuations(vocabulary: TextVocabulary) -> Tensor:
     """
     texts = [content.decode(errors="replace").replace("\ufffd", "x") for content in vocabulary.contents]
     found = [[bool(LETTER.match(text[:1])), bool(LETTER.match(text[-1:]))] for text in texts]
-    found[UNKNOWN] = [False, False]
+    for special in vocabulary.special:
+        found[special] = [False, False]
     return torch.tensor(found)
-
-
-def _candidates(tokens: Tensor, lengths: Tensor | None) -> Tensor:
-    """(B, T), (B) -> (B, T), the known tokens of the texts: neither padding nor the end of a document"""
-    known_BT = tokens > END
-    if lengths is None:
-        return known_BT
-    return known_BT & (torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1))

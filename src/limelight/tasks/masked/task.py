@@ -85,7 +85,7 @@ class Masked(RunningTextTask):
     def masking(self) -> Masking:
         """How tokens are hidden."""
         whole = continuations(self.reader) if self._state.whole_words else None
-        return Masking(self._state.share, self.reader.size, whole)
+        return Masking(self._state.share, self.reader.size, whole, self.reader.mask, self.reader.special)
 
     def arguments(self, batch: Batch) -> tuple[Tensor | None, ...]:
         """The arguments with which the model is called."""
@@ -154,7 +154,7 @@ class Masked(RunningTextTask):
 
     def _answer(self, text: str, logits_NV: Tensor, options: MaskedOptions) -> Answer:
         """The `n_best` texts with all missing tokens filled in."""
-        chosen = best_fillings(token_probabilities(logits_NV), options.n_best)
+        chosen = best_fillings(token_probabilities(logits_NV, self.reader.special), options.n_best)
         best, *others = (Answer(fill(text, tokens, self.reader), p) for p, tokens in chosen)
         return replace(best, others=tuple(others))
 
@@ -180,7 +180,8 @@ class Masked(RunningTextTask):
                     )
                 ]
                 for line in pieces
-            ]
+            ],
+            self.reader.unknown,
         )
 
     def sample(self, dataset: TextData, split: str) -> str:
@@ -233,6 +234,7 @@ class Masked(RunningTextTask):
         for place in places.tolist():
             names[place] = MASK
         maps, weights = attention_maps(found.attentions, place_in_encoder)
+        likely_TV = token_probabilities(logits_TV, self.reader.special)
         return Record(
             given=as_text(str(given)),
             answer=answer.text,
@@ -240,7 +242,7 @@ class Masked(RunningTextTask):
             sides={"source": tuple(names)},
             maps=maps,
             weights=weights,
-            steps=tuple(most_likely(one, self.reader.name) for one in token_probabilities(logits_TV)),
+            steps=tuple(most_likely(one, self.reader.name) for one in likely_TV),
             stepped="source",
         )
 

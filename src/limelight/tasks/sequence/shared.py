@@ -13,8 +13,10 @@ from limelight.data.batching import Batch, even_batches
 from limelight.data.dataset import Reader, SequenceData
 from limelight.data.ragged import Ragged
 from limelight.data.text.ngrams import COLUMNS
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import Column, find_column, is_table
+from limelight.data.text.text_vocabulary import TextVocabulary
 from limelight.errors import WrongInput, wrong
 from limelight.models.sizes import Sizes
 from limelight.tasks.task import (
@@ -102,8 +104,14 @@ class SequenceTask(Task[SequenceData]):
             ngrams=self.reader.total if self.reader.kind in ("ngrams", "affixes") else 0,
             separator=self.reader.separator if self.reader.kind == "pair" else 0,
             features=self.reader.features if self.reader.kind == "vectors" else 0,
-            longest=self._state.longest,
+            longest=max(self._state.longest, self._positions),
         )
+
+    @property
+    def _positions(self) -> int:
+        """Number of positions of a pre-trained model, all of which are kept; 0 for other vocabularies."""
+        vocabulary = self.reader.vocabulary if self.reader.kind == "pair" else self.reader
+        return vocabulary.longest if isinstance(vocabulary, PretrainedTokenizer) else 0
 
     @property
     def state(self) -> str:
@@ -182,7 +190,13 @@ class SequenceTask(Task[SequenceData]):
             [f"{cut:,} of {len(rows):,} inputs were truncated to {self._state.cut:,} tokens"] if cut else []
         )
         known = [list(zip(*pair, strict=False)) for pair in zip(tokens, ids, strict=True)]
-        return unlike_lengths(map(len, tokens), trained) + truncated + unlike_tokens(known)
+        return unlike_lengths(map(len, tokens), trained) + truncated + unlike_tokens(known, self._unknown)
+
+    @property
+    def _unknown(self) -> int:
+        """The id of unknown tokens; -1 if there are none."""
+        vocabulary = self.reader.vocabulary if self.reader.kind == "pair" else self.reader
+        return vocabulary.unknown if isinstance(vocabulary, TextVocabulary) else 0
 
     def choices(self, outputs: Tensor, length: int) -> Tensor:
         """(T, L) | (L) -> the probabilities of all answers, per item or per sequence; empty for numbers"""

@@ -67,7 +67,7 @@ class Sources:
     tokens: Tensor
     lengths: Tensor | None
     limits: Sequence[int]
-    begin: int
+    begin: int  # never generated
     end: int
 
 
@@ -98,6 +98,7 @@ def generate(model: Generator, sources: Sources, choose: Callable[[Tensor], Tens
     tokens = torch.full((count,), sources.begin, device=sources.tokens.device)
     while not all(done):
         logits_BV = model.step(tokens, state)
+        logits_BV[:, sources.begin] = -torch.inf
         tokens = choose(logits_BV)
         likely = logits_BV.log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1).tolist()
         for row, token, log_probability in zip(rows, tokens.tolist(), likely, strict=True):
@@ -163,7 +164,9 @@ def beam_search(model: Generator, sources: Sources, width: int, penalty: float) 
     active, tokens = every, torch.full((len(every),), sources.begin, device=device)
     sums_Bb = torch.zeros(len(every), 1, device=device)
     while active:
-        log_probability_BbV = model.step(tokens, state).log_softmax(-1).unflatten(0, (len(active), -1))
+        logits_NV = model.step(tokens, state)
+        logits_NV[:, sources.begin] = -torch.inf
+        log_probability_BbV = logits_NV.log_softmax(-1).unflatten(0, (len(active), -1))
         total_BbV = log_probability_BbV + sums_Bb.unsqueeze(-1)
         # Twice as many candidates, so that `width` beams stay active even if each of them can end.
         best = total_BbV.flatten(1).topk(min(2 * width, total_BbV[0].numel()))

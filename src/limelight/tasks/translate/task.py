@@ -133,7 +133,7 @@ class Translate(Task[PairData]):
             outputs=self.target.size,
             vocabulary=self.source.size,
             longest=self._state.longest,
-            shared=self.source.vocabulary == self.target.vocabulary,
+            shared=self.source.has_ids_of(self.target),
         )
 
     @property
