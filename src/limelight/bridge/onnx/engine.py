@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from limelight.bridge.onnx.graphs import SequenceModel, graphs_of
 from limelight.errors import WrongInput
-from limelight.models.classifier import Classifier, ClassToken
+from limelight.models.classifier import ClassToken
 from limelight.models.decoder_only import LanguageModel
 from limelight.models.transformer import Transformer
 from limelight.models.vit import ViT
@@ -98,16 +98,17 @@ class _Original:
 
 def _sequences(model: SequenceModel, graph: Session) -> Callable[..., Tensor]:
     original, by_torch, name = _Original(model), model.forward, next(iter(graph.inputs))
-    extra = int(isinstance(model, Classifier) and isinstance(model.pooling, ClassToken))
+    output = next(iter(graph.outputs))
+    extra = int(isinstance(getattr(model, "pooling", None), ClassToken))
 
     def forward(inputs: Tensor, lengths: Tensor | None = None, *others: Any) -> Tensor:
-        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, T, L) | (B, L)"""
+        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, T, L) | (B, L) | (B, D)"""
         batch, length = inputs.shape[:2]
         if others or not original.computes(length + extra):
             return by_torch(inputs, lengths, *others)
         if lengths is None:
             lengths = torch.full((batch,), length, device=inputs.device)
-        return graph({name: inputs, "lengths": lengths})["logits"]
+        return graph({name: inputs, "lengths": lengths})[output]
 
     return forward
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from limelight.errors import WrongInput
 from limelight.models.classifier import Classifier
 from limelight.models.decoder_only import LanguageModel
+from limelight.models.embedder import Embedder
 from limelight.models.labeller import Labeller
 from limelight.models.masked_encoder import MaskedEncoder
 from limelight.models.recurrent import Recurrent
@@ -19,7 +20,7 @@ from limelight.nn import Cache, KeyValues, padding_mask
 from limelight.tasks.images.task import ClassifyImages
 from limelight.tasks.task import Task
 
-SequenceModel = Labeller | Classifier | MaskedEncoder
+SequenceModel = Labeller | Classifier | MaskedEncoder | Embedder
 Axes = tuple[str | int, ...]  # an axis with a name has any size
 
 
@@ -55,7 +56,8 @@ def _sequence_graph(model: SequenceModel, task: Task[Any]) -> Graph:
     item = tuple(task.blank(1).inputs.shape[2:])  # the ids or features of one item
     name = "features" if task.sizes.features else "tokens"
     inputs: dict[str, Axes] = {name: ("batch", "length", *item), "lengths": ("batch",)}
-    return Graph("model.onnx", SequenceGraph(model), inputs, ("logits",))
+    output = "vectors" if isinstance(model, Embedder) else "logits"
+    return Graph("model.onnx", SequenceGraph(model), inputs, (output,))
 
 
 def _translation_graphs(model: Transformer) -> tuple[Graph, Graph]:
@@ -81,14 +83,14 @@ def _outputs(present: int) -> tuple[str, ...]:
 
 
 class SequenceGraph(nn.Module):
-    """A labeller, a classifier or a masked encoder."""
+    """A labeller, a classifier, a masked encoder or an embedder."""
 
     def __init__(self, model: SequenceModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, T, L) | (B, L)"""
+        """(B, T) | (B, T, ids) | (B, T, features), (B) -> (B, T, L) | (B, L) | (B, D)"""
         return self.model(inputs, lengths)
 
 
