@@ -178,10 +178,23 @@ class ClassifyImages(Task[ImageData]):
 
     def normalise(self, images: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, C, Y, X)"""
+        mean, deviation = self._statistics(images)
+        return (images - mean) / deviation
+
+    def restore_pixels(self, images: Tensor) -> Tensor:
+        """(B, C, Y, X) -> (B, C, Y, X)
+
+        The pixels, from 0 to 255, of normalised images.
+        """
+        mean, deviation = self._statistics(images)
+        return (images * deviation + mean) * 255
+
+    def _statistics(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """-> (C, 1, 1), (C, 1, 1), the mean and the deviation of each channel"""
         mean, deviation = (
             images.new_tensor(values).view(-1, 1, 1) for values in (self._state.mean, self._state.deviation)
         )
-        return (images - mean) / deviation
+        return mean, deviation
 
     def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
         """Cross-entropy and accuracy."""
