@@ -4,7 +4,7 @@ import codecs
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -30,6 +30,16 @@ class LanguageOptions(Sampling):
     score: bool = Field(False, description="give the log-probability of the text instead of continuing it")
 
 
+@runtime_checkable
+class OwnGeneration(Protocol):
+    """A generator that can generate whole texts by itself, for example with another library."""
+
+    def generate(
+        self, start: Sequence[int], context: int, options: LanguageOptions
+    ) -> Iterator[tuple[int, float]] | None:
+        """The result of `next_tokens`; None if it has to be computed token by token."""
+
+
 @torch.inference_mode()
 def next_tokens(
     model: LanguageModel, start: Sequence[int], context: int, options: LanguageOptions
@@ -43,6 +53,11 @@ def next_tokens(
     """
     # Fast copies of the weights know nothing of changed attention weights.
     generator: Any = model if is_edited(model) else model.generator()
+    if isinstance(generator, OwnGeneration):
+        own = generator.generate(start, context, options)
+        if own is not None:
+            yield from own
+            return
     draft = None if generator is model else generator.draft()
     device = next(model.parameters()).device
     choose = _Choice(options, device)

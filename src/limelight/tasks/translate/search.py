@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from pydantic import Field, model_validator
@@ -27,6 +27,14 @@ class Generator(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(B) -> (B, V)"""
+
+
+@runtime_checkable
+class OwnSearch(Protocol):
+    """A generator that can search for whole translations by itself, for example with another library."""
+
+    def search(self, sources: "Sources", search: "Search") -> "list[list[Hypothesis]] | None":
+        """The result of `decode`; None if it has to be computed token by token."""
 
 
 class Search(Sampling):
@@ -74,6 +82,8 @@ class Sources:
 @torch.inference_mode()
 def decode(model: Generator, sources: Sources, search: Search) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each source, the best first."""
+    if isinstance(model, OwnSearch) and (own := model.search(sources, search)) is not None:
+        return own
     if search.beam > 1:
         found = beam_search(model, sources, search.beam, search.length_penalty)
         return [hypotheses[: search.n_best] for hypotheses in found]
