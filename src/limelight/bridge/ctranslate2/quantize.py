@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from ctranslate2.specs.model_spec import LayerSpec, NumpyVariable, Variable, visit_spec
 
-# CPUs without VNNI add two products of an unsigned and a signed byte in sixteen bits. Weights up to 64 cannot
-# overflow them (2 · 255 · 64 < 2^15); weights up to 127 can, and give wrong results without a message. A file
+# CPUs without VNNI add two products of an unsigned and a signed byte in sixteen bits. Weights up to 63 cannot
+# overflow them (2 · 255 · 63 < 2^15); weights up to 127 can, and give wrong results without a message. A file
 # may be used on another CPU than the one it was written on, so weights never use the eighth bit.
-LARGEST = 64
+LARGEST = 63
 
 
 def quantize(spec: LayerSpec) -> None:
