@@ -1,10 +1,10 @@
 """Translations of a trained run: `predict --engine ctranslate2` from text to text, a bare loop, and others.
 
-The environment variable RUN is the folder of a run of `limelight train multi30k`. All contenders translate the
-same validation sentences in the same batches. The bare loop only calls CTranslate2 with tokens that are ready,
-and so does Hugging Face's `generate`; ours splits the text into subwords and joins them again. Hugging Face's
-model is Pegasus, which is Marian with pre-norm; it has the same weights, and its greedy translations are
-compared with ours first.
+The environment variable RUN is the folder of a run of `limelight train multi30k`. All contenders translate
+the same validation sentences in the same batches. The bare loop only calls CTranslate2 with tokens that are
+ready, and so does Hugging Face's `generate`; ours splits the text into subwords and joins them again. Hugging
+Face's model is Pegasus, which is Marian with pre-norm. It has the same weights, and its greedy translations
+are compared with ours first.
 """
 
 import os

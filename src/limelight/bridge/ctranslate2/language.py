@@ -16,7 +16,7 @@ from limelight.bridge.ctranslate2.vocabularies import END_NAME, text_names, writ
 from limelight.data.text.text_vocabulary import END, UNKNOWN
 from limelight.models.decoder_only import LanguageGenerator, LanguageModel
 from limelight.nn import FastCache
-from limelight.tasks.language.generation import LanguageOptions
+from limelight.tasks.language.generation import LanguageOptions, OwnGeneration
 from limelight.tasks.language.task import Language
 
 
@@ -54,7 +54,7 @@ class LanguageEngine(LanguageModel):
         return self._generation.log_probabilities(tokens)
 
 
-class TextGeneration:
+class TextGeneration(OwnGeneration):
     """Texts by CTranslate2; `start`, `step` and `draft` compute with torch what it does not generate."""
 
     def __init__(self, model: LanguageModel, task: Language, folder: Path) -> None:

@@ -19,7 +19,7 @@ from limelight.bridge.ctranslate2.vocabularies import (
 )
 from limelight.models.transformer import Transformer, TransformerGenerator
 from limelight.nn import FastCache
-from limelight.tasks.translate.search import Hypothesis, Search, Sources
+from limelight.tasks.translate.search import Hypothesis, OwnSearch, Search, Sources
 from limelight.tasks.translate.task import Translate
 
 # CTranslate2 stops earlier without a length penalty, when the best beam ends. The order stays the same.
@@ -57,7 +57,7 @@ class TranslationEngine(Transformer):
         return self._search
 
 
-class TranslationSearch:
+class TranslationSearch(OwnSearch):
     """Translations by CTranslate2; `start` and `step` compute with torch what it does not search for."""
 
     def __init__(self, model: Transformer, task: Translate, folder: Path) -> None:

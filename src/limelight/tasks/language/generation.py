@@ -2,9 +2,10 @@
 
 import codecs
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -30,10 +31,10 @@ class LanguageOptions(Sampling):
     score: bool = Field(False, description="give the log-probability of the text instead of continuing it")
 
 
-@runtime_checkable
-class OwnGeneration(Protocol):
-    """A generator that can generate whole texts by itself, for example with another library."""
+class OwnGeneration(ABC):
+    """A generator that can also generate whole texts by itself, for example with another library."""
 
+    @abstractmethod
     def generate(
         self, start: Sequence[int], context: int, options: LanguageOptions
     ) -> Iterator[tuple[int, float]] | None:

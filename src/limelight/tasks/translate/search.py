@@ -1,8 +1,9 @@
 """Generation token by token: greedy search, beam search and sampling."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -29,10 +30,10 @@ class Generator(Protocol):
         """(B) -> (B, V)"""
 
 
-@runtime_checkable
-class OwnSearch(Protocol):
-    """A generator that can search for whole translations by itself, for example with another library."""
+class OwnSearch(ABC):
+    """A generator that can also search for whole translations by itself, for example with another library."""
 
+    @abstractmethod
     def search(self, sources: "Sources", search: "Search") -> "list[list[Hypothesis]] | None":
         """The result of `decode`; None if it has to be computed token by token."""
 
