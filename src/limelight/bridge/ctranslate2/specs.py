@@ -1,5 +1,7 @@
 """Our Transformers as specifications of CTranslate2: the same layers with a copy of the weights."""
 
+import math
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +25,7 @@ from limelight.nn import (
     FeedForward,
     GatedFeedForward,
     LearnedPositions,
+    MultiHeadAttention,
     RMSNorm,
     sinusoids,
 )
@@ -40,6 +43,8 @@ def translation_spec(model: Transformer) -> TransformerSpec:
     decoder = TransformerDecoderSpec(len(model.decoder.blocks), **_settings(model.decoder))
     if _blocks(model.encoder)[0].self_attention.alibi is not None:
         raise _unsupported("alibi positions in an encoder")
+    if _blocks(model.decoder)[0].self_attention.query_norm is not None:
+        raise _unsupported("query_key_norm in a decoder with a memory")
     spec = TransformerSpec(encoder, decoder)
     _add_blocks(encoder, model.encoder)
     _add_blocks(decoder, model.decoder)
@@ -78,8 +83,6 @@ def _settings(stack: Encoder | Decoder | DecoderOnly) -> dict[str, Any]:
     rms, variant = isinstance(block.self_residual.norm, RMSNorm), attention.variant
     if variant.window:
         raise _unsupported("attention with a window")
-    if variant.query_key_norm:
-        raise _unsupported("query_key_norm")
     rotary = attention.rotary
     grouped = attention.key_value_heads != attention.heads
     return {
@@ -88,6 +91,7 @@ def _settings(stack: Encoder | Decoder | DecoderOnly) -> dict[str, Any]:
         "rms_norm": rms,
         "activation": _activation(feedforward),
         "ffn_glu": isinstance(feedforward, GatedFeedForward),
+        "qk_norm": variant.query_key_norm,
         "num_heads_kv": attention.key_value_heads if grouped else None,
         "rotary_dim": None if rotary is None else rotary.width,
         "rotary_interleave": rotary is not None and rotary.pairing == "interleaved",
@@ -110,10 +114,14 @@ def _epsilon(stack: Encoder | Decoder | DecoderOnly) -> float:
 
 
 def _add_blocks(spec: Any, stack: Encoder | Decoder | DecoderOnly) -> None:
+    epsilon = _epsilon(stack)
     for layer, block in zip(spec.layer, _blocks(stack), strict=True):
         own = block.self_attention
-        _add_linear(layer.self_attention.linear[0], own.query, own.key, own.value)
+        _add_linear(layer.self_attention.linear[0], *_projections(own, epsilon))
         _add_linear(layer.self_attention.linear[1], own.output)
+        if own.query_norm is not None and own.key_norm is not None:
+            _add_norm(layer.self_attention.q_norm, own.query_norm)
+            _add_norm(layer.self_attention.k_norm, own.key_norm)
         _add_norm(layer.self_attention.layer_norm, block.self_residual.norm)
         if isinstance(block, DecoderBlock):
             cross = block.cross_attention
@@ -125,6 +133,27 @@ def _add_blocks(spec: Any, stack: Encoder | Decoder | DecoderOnly) -> None:
         _add_norm(layer.ffn.layer_norm, block.feedforward_residual.norm)
     if not isinstance(stack.norm, nn.Identity):
         _add_norm(spec.layer_norm, stack.norm)
+
+
+def _projections(attention: MultiHeadAttention, epsilon: float) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+    """The projections of queries, keys and values.
+
+    All norms of CTranslate2 have the `epsilon` of the blocks. The RMS norm of c · x with c² · ε is that of x
+    with ε, so queries and keys are scaled by c if their norm has another ε.
+    """
+    query, key, value = attention.query, attention.key, attention.value
+    if attention.query_norm is None:
+        return query, key, value
+    scale = math.sqrt(epsilon / attention.query_norm.epsilon)
+    return _scaled(query, scale), _scaled(key, scale), value
+
+
+def _scaled(layer: nn.Linear, scale: float) -> nn.Linear:
+    other = deepcopy(layer)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(scale)
+    return other
 
 
 def _add_positions(

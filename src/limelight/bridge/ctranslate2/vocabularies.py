@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import sentencepiece
+
 from limelight.data.text.text_vocabulary import END, UNKNOWN, TextSubwords, TextVocabulary
 from limelight.data.text.translation_data import Language
 from limelight.data.text.vocabulary import Subwords
@@ -17,9 +19,11 @@ def language_names(language: Language) -> list[str]:
 
 
 def text_names(vocabulary: TextVocabulary) -> list[str]:
-    """The names of all tokens of running text; the end of a document is one of them."""
-    names = [vocabulary.name(token) for token in range(vocabulary.size) if token != END]
-    names = _one_to_one(names)
+    """The names of all tokens of running text, those of sentencepiece if it makes them."""
+    if isinstance(vocabulary, TextSubwords):
+        pieces = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.file)
+        return [pieces.id_to_piece(token) for token in range(vocabulary.size)]
+    names = _one_to_one([vocabulary.name(token) for token in range(vocabulary.size) if token != END])
     return [names[UNKNOWN], END_NAME, *names[END:]]
 
 
