@@ -38,7 +38,7 @@ def test_text_ends_at_the_text_to_stop_at(language: Run, exported: Run) -> None:
 
 
 def test_samples_depend_on_the_seed_only(exported: Run) -> None:
-    options = {"length": 60, "temperature": 1.0, "top_k": 7}
+    options: dict[str, Any] = {"length": 60, "temperature": 1.0, "top_k": 7}
     assert text(exported, seed=5, **options) == text(exported, seed=5, **options)
     assert text(exported, seed=5, **options) != text(exported, seed=6, **options)
     assert text(exported, seed=5, length=60, temperature=1.0, top_p=0.8) == text(

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 from subprocess import run as run_process
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
 
 from limelight.bridge.ctranslate2.quantize import LARGEST, quantize
 from limelight.bridge.ctranslate2.specs import ROWS, translation_spec
-from limelight.bridge.ctranslate2.translation import TranslationSearch
+from limelight.bridge.ctranslate2.translation import TranslationEngine, TranslationSearch
 from limelight.experiment import Run, open_run
 from limelight.experiment.exports import export
 from limelight.nn import Tap
@@ -27,13 +27,14 @@ LINES = ["one two three", "six", "four four five one", "", "two one two one two 
 
 @pytest.fixture(scope="module")
 def exported(translation: Run) -> Run:
+    """The same run, with the engine."""
     export(translation, "ctranslate2")
     return open_run(translation.path, device="cpu", engine="ctranslate2")
 
 
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4}, {"beam": 4, "length_penalty": 0.0}])
 def test_all_hypotheses_and_their_probabilities_equal_those_of_torch(
-    options: dict[str, float], translation: Run, exported: Run
+    options: dict[str, Any], translation: Run, exported: Run
 ) -> None:
     options = {"n_best": options["beam"]} | options
     ours, theirs = (run.predict(LINES, **options) for run in (translation, exported))
@@ -44,7 +45,7 @@ def test_all_hypotheses_and_their_probabilities_equal_those_of_torch(
 
 
 def test_samples_and_alignments_are_those_of_torch(translation: Run, exported: Run) -> None:
-    samples = {"temperature": 1.0, "seed": 3, "n_best": 2}
+    samples: dict[str, Any] = {"temperature": 1.0, "seed": 3, "n_best": 2}
     assert exported.predict(LINES, **samples) == translation.predict(LINES, **samples)
     ours, theirs = (run.predict(LINES, alignment=True) for run in (translation, exported))
     assert [one.alignment for one in theirs] == [one.alignment for one in ours]
@@ -54,7 +55,7 @@ def test_a_sentence_has_its_own_maximum_length_in_a_batch_of_others(translation:
     task: Any = translation.task
     rows = [[3, 5, task.source.end], [2, 4, 6, 7, 3, 5, 8, task.source.end]]
     tokens = torch.tensor([row + [0] * (8 - len(row)) for row in rows])
-    search = exported.answering.generator()
+    search = cast(TranslationEngine, exported.answering).generator()
     assert isinstance(search, TranslationSearch)
     sources = Sources(tokens, torch.tensor([3, 8]), [2, 9], task.target.begin, task.target.end)
     for wanted in (Search(), Search(beam=3, n_best=3)):
@@ -68,7 +69,7 @@ def test_a_sentence_has_its_own_maximum_length_in_a_batch_of_others(translation:
 
 
 def test_sentences_that_are_longer_than_the_table_of_positions_are_left_to_torch(exported: Run) -> None:
-    search = exported.answering.generator()
+    search = cast(TranslationEngine, exported.answering).generator()
     tokens = torch.ones(1, 5, dtype=torch.long)
     assert search.search(Sources(tokens, None, [ROWS + 1], 0, 1), Search()) is None
     assert search.search(Sources(tokens, None, [9], 0, 1), Search()) is not None

@@ -34,7 +34,7 @@ class Changed(Run):
     """A weight changes after the model was written, before it is compared."""
 
     @property
-    def dataset(self) -> Any:  # type: ignore[override]
+    def dataset(self) -> Any:
         """The data of the run."""
         change(next(part for part in self.model.modules() if isinstance(part, Linear)).weight)
         return super().dataset
