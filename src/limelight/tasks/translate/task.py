@@ -353,4 +353,4 @@ class Translate(Task[PairData]):
             Answer(self.target.decode(row), math.exp(hypothesis.log_probability))
             for row, hypothesis in zip(rows, hypotheses, strict=True)
         )
-        return replace(best, others=tuple(others))
+        return replace(best, others=tuple(others)) if others else best
