@@ -1,5 +1,6 @@
 """Every variant that CTranslate2 has gives the results of the model; every other is refused by its name."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def strong(model: Any, factor: float = 2) -> Any:
             parameter.mul_(factor)
         else:
             parameter.normal_(float("norm.weight" in name), 0.3)
-    return model.eval()
+    return deepcopy(model).eval()  # a copy can be exported, too
 
 
 @pytest.mark.parametrize("settings", TRANSLATION, ids=named)

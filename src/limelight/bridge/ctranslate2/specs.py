@@ -105,7 +105,13 @@ def _blocks(stack: Encoder | Decoder | DecoderOnly) -> list[EncoderBlock | Decod
 def _activation(feedforward: FeedForward | GatedFeedForward) -> Activation:
     if isinstance(feedforward, GatedFeedForward):
         return next(GATED[name] for name, one in GATES.items() if one is feedforward.activation)
-    return next(PLAIN[name] for name, one in ACTIVATIONS.items() if one is feedforward.activation)
+    wanted = _function(feedforward.activation)
+    return next(PLAIN[name] for name, one in ACTIVATIONS.items() if _function(one) == wanted)
+
+
+def _function(activation: Any) -> tuple[Any, Any]:
+    """What a function or a partial of it computes: a copy of a model has a copy of the partial."""
+    return getattr(activation, "func", activation), getattr(activation, "keywords", None)
 
 
 def _epsilon(stack: Encoder | Decoder | DecoderOnly) -> float:
