@@ -35,21 +35,39 @@ def write(
     """
     if isinstance(task, Translate) and isinstance(model, Transformer):
         write_translation(task, model, folder, "float32")
-        notes = [compare_translations(task, model, TranslationEngine(model, task, folder), dataset())]
+        data = _load(dataset)
+        notes = [compare_translations(task, model, TranslationEngine(model, task, folder), data)]
         if quantize:
             write_translation(task, model, folder, quantize)
-            notes.append(compare_bleu(task, model, TranslationEngine(model, task, folder), dataset()))
-        return notes
+            if data is not None:
+                notes.append(compare_bleu(task, model, TranslationEngine(model, task, folder), data))
+        return notes + _unmeasured(data, quantize)
     if isinstance(task, Language) and isinstance(model, LanguageModel):
         write_language(task, model, folder, "float32")
-        notes = [compare_texts(task, model, LanguageEngine(model, task, folder), dataset())]
+        data = _load(dataset)
+        notes = [compare_texts(task, model, LanguageEngine(model, task, folder), data)]
         if quantize:
             write_language(task, model, folder, quantize)
-            notes.append(compare_perplexity(model, LanguageEngine(model, task, folder), dataset()))
-        return notes
+            if data is not None:
+                notes.append(compare_perplexity(model, LanguageEngine(model, task, folder), data))
+        return notes + _unmeasured(data, quantize)
     if isinstance(model, Recurrent):
         raise WrongInput("ctranslate2 does not support recurrent models")
     raise WrongInput("ctranslate2 computes translation and language models; use --to onnx")
+
+
+def _load(dataset: Callable[[], Any]) -> Any:
+    """The data of a run; None if it was imported, or its files are gone."""
+    try:
+        return dataset()
+    except WrongInput:
+        return None
+
+
+def _unmeasured(data: Any, quantize: str) -> list[str]:
+    return (
+        [f"the effect of {quantize} was not measured: the run has no data"] if quantize and not data else []
+    )
 
 
 def load(task: Task[Any], model: nn.Module, folder: Path) -> nn.Module:

@@ -13,7 +13,6 @@ from torch import Tensor
 from limelight.bridge.ctranslate2.quantize import quantize
 from limelight.bridge.ctranslate2.specs import language_spec
 from limelight.bridge.ctranslate2.vocabularies import END_NAME, text_names, write_subwords
-from limelight.data.text.text_vocabulary import END, UNKNOWN
 from limelight.models.decoder_only import LanguageGenerator, LanguageModel
 from limelight.nn import FastCache
 from limelight.tasks.language.generation import LanguageOptions, OwnGeneration
@@ -25,7 +24,8 @@ def write_language(task: Language, model: LanguageModel, folder: Path, type: str
     spec, names = language_spec(model, task.context), text_names(task.reader)
     spec.register_vocabulary(names)
     spec.config.bos_token = spec.config.eos_token = END_NAME
-    spec.config.unk_token = names[UNKNOWN]
+    if task.reader.unknown >= 0:
+        spec.config.unk_token = names[task.reader.unknown]
     spec.validate()
     spec.optimize()
     if type == "int8":
@@ -60,6 +60,7 @@ class TextGeneration(OwnGeneration):
     def __init__(self, model: LanguageModel, task: Language, folder: Path) -> None:
         self._model, self.longest = model, model.longest
         self._names, self._folder = text_names(task.reader), folder
+        self._end, self._has_unknown = task.reader.end, task.reader.unknown >= 0
         self._greedy = self._load()
 
     def _load(self) -> ctranslate2.Generator:
@@ -113,12 +114,12 @@ class TextGeneration(OwnGeneration):
                 sampling_topp=options.top_p,
                 sampling_temperature=options.temperature or 1,
                 return_log_prob=True,
-                disable_unk=True,
+                disable_unk=self._has_unknown,
             ):
                 left -= 1
                 tokens.append(step.token_id)
                 yield step.token_id, step.log_prob
-                if step.token_id == END:
+                if step.token_id == self._end:
                     return
             read = tokens[-max(1, context // 2) :]
 

@@ -12,6 +12,7 @@ from ctranslate2.specs import (
     TransformerEncoderSpec,
     TransformerSpec,
 )
+from ctranslate2.specs.attention_spec import RotaryScalingType
 from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
@@ -27,13 +28,19 @@ from limelight.nn import (
     LearnedPositions,
     MultiHeadAttention,
     RMSNorm,
+    SinusoidalPositions,
     sinusoids,
 )
 from limelight.nn.blocks import DecoderBlock, EncoderBlock, PreNorm
 from limelight.nn.feedforward import ACTIVATIONS, GATES
 
 ROWS = 1_024  # positions of a table without a limit of its own; longer sequences are left to torch
-PLAIN = {"relu": Activation.RELU, "gelu": Activation.GELU, "gelu-tanh": Activation.GELUTanh}
+PLAIN = {
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "gelu-tanh": Activation.GELUTanh,
+    "silu": Activation.SWISH,
+}
 GATED = {"swiglu": Activation.SWISH, "geglu": Activation.GELU}
 
 
@@ -83,7 +90,10 @@ def _settings(stack: Encoder | Decoder | DecoderOnly) -> dict[str, Any]:
     rms, variant = isinstance(block.self_residual.norm, RMSNorm), attention.variant
     if variant.window:
         raise _unsupported("attention with a window")
-    rotary = attention.rotary
+    rotary, frequencies = attention.rotary, variant.rotation
+    if frequencies.original:
+        raise _unsupported("the scaling of rotary positions of Llama 3")
+    scaled = frequencies.factor != 1
     grouped = attention.key_value_heads != attention.heads
     return {
         "num_heads": attention.heads,
@@ -95,6 +105,9 @@ def _settings(stack: Encoder | Decoder | DecoderOnly) -> dict[str, Any]:
         "num_heads_kv": attention.key_value_heads if grouped else None,
         "rotary_dim": None if rotary is None else rotary.width,
         "rotary_interleave": rotary is not None and rotary.pairing == "interleaved",
+        "rotary_base": frequencies.base,
+        "rotary_scaling_type": RotaryScalingType.Linear if scaled else None,
+        "rotary_scaling_factor": frequencies.factor,
     }
 
 
@@ -175,8 +188,9 @@ def _add_positions(
     if isinstance(positions, LearnedPositions):
         table_TD: Tensor = positions.table
     else:
-        none = isinstance(positions, nn.Identity)
-        table_TD = torch.zeros(rows, stack.width) if none else sinusoids(rows, stack.width)
+        table_TD = torch.zeros(rows, stack.width)
+        if isinstance(positions, SinusoidalPositions):
+            table_TD = sinusoids(rows, stack.width, layout=positions.layout)
     spec.position_encodings.encodings = _array(table_TD)
 
 

@@ -34,7 +34,7 @@ def write_translation(task: Translate, model: Transformer, folder: Path, type: s
     spec.register_target_vocabulary(target)
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.bos_token = spec.config.decoder_start_token = BEGIN_NAME
-    spec.config.eos_token, spec.config.unk_token = END_NAME, target[0]
+    spec.config.eos_token, spec.config.unk_token = END_NAME, target[task.target.unknown]
     spec.validate()
     spec.optimize()
     if type == "int8":
@@ -63,6 +63,7 @@ class TranslationSearch(OwnSearch):
     def __init__(self, model: Transformer, task: Translate, folder: Path) -> None:
         self._model, self.longest = model, model.longest
         self._source, self._target = language_names(task.source), language_names(task.target)
+        self._banned = task.target.banned
         self._ids = {name: token for token, name in enumerate(self._target)}
         self._translator = ctranslate2.Translator(
             str(folder), device="cpu", inter_threads=1, intra_threads=torch.get_num_threads()
@@ -105,6 +106,7 @@ class TranslationSearch(OwnSearch):
             num_hypotheses=search.beam,
             length_penalty=penalty if search.beam > 1 else 0,  # scores are divided by length^penalty
             max_input_length=0,
+            suppress_sequences=[] if self._banned is None else [[self._target[self._banned]]],
             min_decoding_length=0,
             max_decoding_length=most - 1,
             return_scores=True,

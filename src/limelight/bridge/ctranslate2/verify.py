@@ -8,6 +8,7 @@ import torch
 
 from limelight.bridge.ctranslate2.language import LanguageEngine
 from limelight.bridge.ctranslate2.translation import TranslationEngine
+from limelight.data.batching import Batch
 from limelight.data.ragged import Ragged
 from limelight.data.text.running_text import TextData
 from limelight.data.text.translation_data import PairData
@@ -15,7 +16,9 @@ from limelight.errors import Stopped
 from limelight.models.decoder_only import LanguageModel
 from limelight.models.transformer import Transformer
 from limelight.progress import track
-from limelight.tasks.language.generation import LanguageOptions, next_tokens
+from limelight.randomness import generator
+from limelight.tasks.language.generation import LanguageOptions
+from limelight.tasks.language.next_token import following
 from limelight.tasks.language.task import Language
 from limelight.tasks.translate.metrics import judge_translations
 from limelight.tasks.translate.search import Hypothesis, Search
@@ -28,6 +31,7 @@ TEXTS, NEW = 20, 20  # texts that are generated, and their length
 # Rounding in float32 changes log-probabilities by 1e-6 to 1e-4. If two tokens are closer than this, either
 # may be the most likely one.
 CLOSE = 1e-3
+RANDOM = 48  # sequences, and tokens of the longest, if a run has no data
 
 
 def split_of(dataset: Any) -> str:
@@ -37,11 +41,13 @@ def split_of(dataset: Any) -> str:
 
 @torch.inference_mode()
 def compare_translations(
-    task: Translate, model: Transformer, engine: TranslationEngine, dataset: PairData
+    task: Translate, model: Transformer, engine: TranslationEngine, dataset: PairData | None
 ) -> str:
-    """What is equal in the greedy translations of both; refused if they differ by more than rounding."""
-    split = split_of(dataset)
-    rows = _sources(task, model, list(dataset.references(split)))
+    """What is equal in the greedy translations of both; refused if they differ by more than rounding.
+
+    Without data, sources are random.
+    """
+    rows = _random_sources(task, model) if dataset is None else _sources(task, model, dataset)
     ours, theirs = (task.decode(one, Ragged.from_rows(rows), Search()) for one in (model, engine))
     equal = 0
     for row, (mine,), (other,) in zip(rows, ours, theirs, strict=True):
@@ -53,7 +59,8 @@ def compare_translations(
         written = torch.tensor([[task.target.begin, *mine.tokens[:place]]])
         logits_V = model(row.unsqueeze(0), written)[-1]
         _check_tie(logits_V, tokens)
-    return _equal(equal, len(rows), f"greedy translations of the {split} split")
+    where = "random sources" if dataset is None else f"the {split_of(dataset)} split"
+    return _equal(equal, len(rows), f"greedy translations of {where}")
 
 
 @torch.inference_mode()
@@ -75,15 +82,20 @@ def compare_bleu(task: Translate, model: Transformer, engine: TranslationEngine,
 
 
 @torch.inference_mode()
-def compare_texts(task: Language, model: LanguageModel, engine: LanguageEngine, dataset: TextData) -> str:
-    """What is equal in both: the log-probabilities of a text and greedy continuations of its parts."""
-    split = split_of(dataset)
-    count = 0
-    for ours_N, theirs_N in _both(model, engine, dataset):
+def compare_texts(
+    task: Language, model: LanguageModel, engine: LanguageEngine, dataset: TextData | None
+) -> str:
+    """What is equal in both: the log-probabilities of a text and greedy continuations of its parts.
+
+    Without data, texts are random.
+    """
+    data = _RandomTexts(task) if dataset is None else dataset
+    split, count = split_of(data), 0
+    for ours_N, theirs_N in _both(model, engine, data):
         for ours, theirs in zip(ours_N.tolist(), theirs_N.tolist(), strict=True):
             _check_close(ours, theirs, 1)
         count += len(ours_N)
-    inputs = dataset.batch(split, torch.arange(min(TEXTS, len(dataset.examples(split))))).inputs
+    inputs = data.batch(split, torch.arange(min(TEXTS, len(data.examples(split))))).inputs
     prompts = inputs[:, : max(1, inputs.shape[1] // 2)].tolist()
     equal = sum(_same_text(task, model, engine, prompt) for prompt in prompts)
     probabilities = f"{count:,} log-probabilities of the {split} split agree"
@@ -102,10 +114,18 @@ def compare_perplexity(model: LanguageModel, engine: LanguageEngine, dataset: Te
     return f"{text} ({after / before - 1:+.2%})"
 
 
-def _sources(task: Translate, model: Transformer, lines: Sequence[str]) -> list[torch.Tensor]:
+def _sources(task: Translate, model: Transformer, dataset: PairData) -> list[torch.Tensor]:
     longest = model.longest or math.inf
-    rows = [task.source.encode(line) for line in lines[:SENTENCES]]
+    lines = list(dataset.references(split_of(dataset)))[:SENTENCES]
+    rows = [task.source.encode(line) for line in lines]
     return [row for row in rows if len(row) <= longest]
+
+
+def _random_sources(task: Translate, model: Transformer) -> list[torch.Tensor]:
+    draw, longest = generator(1, "sources"), min(model.longest or RANDOM, RANDOM)
+    lengths = [1 + i % (longest - 1) for i in range(RANDOM)]
+    rows = [torch.randint(task.source.size, (length,), generator=draw) for length in lengths]
+    return [torch.cat((row, torch.tensor([task.source.end]))) for row in rows]
 
 
 def _marked(hypothesis: Hypothesis, task: Translate) -> list[int]:
@@ -140,7 +160,7 @@ def _equal(equal: int, count: int, what: str) -> str:
     return f"{equal:,} of {count:,} {what} are equal{rest}"
 
 
-def _both(model: LanguageModel, engine: LanguageEngine, dataset: TextData) -> Any:
+def _both(model: LanguageModel, engine: LanguageEngine, dataset: "TextData | _RandomTexts") -> Any:
     """The log-probabilities (N) of the next tokens by torch and by CTranslate2, some windows at a time."""
     split = split_of(dataset)
     windows, width = dataset.examples(split), dataset.context
@@ -157,9 +177,32 @@ def _both(model: LanguageModel, engine: LanguageEngine, dataset: TextData) -> An
         yield [one.gather(2, targets_BT1).squeeze(2)[real_BT] for one in likely]
 
 
+class _RandomTexts:
+    """Windows of random tokens, in place of a data set."""
+
+    def __init__(self, task: Language) -> None:
+        self.context = max(1, min(RANDOM, task.context - 1))
+        self.splits = {"random": range(RANDOM)}
+        shape = (RANDOM, self.context + 1)
+        self._tokens_NT = torch.randint(task.reader.size, shape, generator=generator(1, "texts"))
+
+    def examples(self, split: str) -> range:
+        """One per window."""
+        return self.splits[split]
+
+    def batch(self, split: str, index: torch.Tensor) -> Batch:
+        """The windows with these indices (B)."""
+        tokens_BT = self._tokens_NT[index]
+        return Batch(tokens_BT[:, :-1], tokens_BT[:, 1:], index)
+
+    held_out = "random"
+
+
 def _same_text(task: Language, model: LanguageModel, engine: LanguageEngine, prompt: list[int]) -> bool:
     options = LanguageOptions(length=NEW)
-    ours, theirs = (list(next_tokens(one, prompt, task.context, options)) for one in (model, engine))
+    ours, theirs = (
+        list(following(one, prompt, task.context, options, task.reader)) for one in (model, engine)
+    )
     for (mine, likely), (other, as_likely) in zip(ours, theirs, strict=False):
         _check_close(likely, as_likely, 1)
         if mine != other:

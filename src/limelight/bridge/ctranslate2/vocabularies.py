@@ -5,7 +5,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from limelight.data.text.text_vocabulary import END, UNKNOWN, TextSubwords, TextVocabulary
+from limelight.data.text.text_vocabulary import TextSubwords, TextVocabulary
 from limelight.data.text.translation_data import Language
 from limelight.data.text.vocabulary import Subwords
 
@@ -14,8 +14,10 @@ BEGIN_NAME, END_NAME = "[begin]", "[end]"
 
 def language_names(language: Language) -> list[str]:
     """The names of all tokens of a language, and of its begin and end marks."""
-    names = [language.name(token) for token in range(language.begin)]
-    return [*_one_to_one(names), BEGIN_NAME, END_NAME]
+    marks = {language.begin: BEGIN_NAME, language.end: END_NAME}
+    others = [token for token in range(language.size) if token not in marks]
+    names = dict(zip(others, _one_to_one([language.name(token) for token in others]), strict=True))
+    return [(names | marks)[token] for token in range(language.size)]
 
 
 def text_names(vocabulary: TextVocabulary) -> list[str]:
@@ -23,8 +25,9 @@ def text_names(vocabulary: TextVocabulary) -> list[str]:
     if isinstance(vocabulary, TextSubwords):
         pieces = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.file)
         return [pieces.id_to_piece(token) for token in range(vocabulary.size)]
-    names = _one_to_one([vocabulary.name(token) for token in range(vocabulary.size) if token != END])
-    return [names[UNKNOWN], END_NAME, *names[END:]]
+    others = [token for token in range(vocabulary.size) if token != vocabulary.end]
+    names = dict(zip(others, _one_to_one([vocabulary.name(token) for token in others]), strict=True))
+    return [names.get(token, END_NAME) for token in range(vocabulary.size)]
 
 
 def _one_to_one(names: Sequence[str]) -> list[str]:

@@ -59,6 +59,11 @@ class Language(Config):
         return vocabulary.end if isinstance(vocabulary, SentencePieces) else vocabulary.size + 1
 
     @property
+    def unknown(self) -> int:
+        """The id of unknown tokens."""
+        return self.vocabulary.unknown if isinstance(self.vocabulary, SentencePieces) else 0
+
+    @property
     def banned(self) -> int | None:
         """The token that is never generated: pre-trained translators pad with [begin]."""
         return self.begin if isinstance(self.vocabulary, SentencePieces) else None
