@@ -236,3 +236,28 @@ def test_imported_language_models_run_in_other_engines(pair: tuple[Any, Tokenize
         export(run, engine)
         other = open_run(run.path, engine=engine, device="cpu")
         assert "".join(other.generate(LINES[0], length=9, temperature=0.0)) == expected
+
+
+def test_a_run_is_evaluated_on_user_data(pair: tuple[Any, Tokenizer, Run], tmp_path: Path) -> None:
+    theirs, tokenizer, run = pair
+    if run.experiment.task.kind == "embed":
+        assert "cannot be evaluated on other data" in refused(run.evaluate, data=tmp_path)
+        return
+    path = tmp_path / "new.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{line}\tgood\n" for line in LINES))
+    if run.experiment.task.kind == "classify":
+        rows = [torch.tensor([tokenizer.encode(line).ids]) for line in LINES]
+        with torch.no_grad():
+            expected = [int(theirs(row).logits.argmax()) == 1 for row in rows]
+        assert run.evaluate(data=path)["accuracy"] == pytest.approx(sum(expected) / len(LINES))
+        return
+    path = tmp_path / "new.txt"
+    path.write_text(LINES[1])
+    found = run.evaluate(data=path)
+    if run.task.command == "generate":  # the text is shorter than a window
+        ids = torch.tensor([tokenizer.encode(LINES[1], add_special_tokens=False).ids])
+        with torch.no_grad():
+            loss = theirs(ids, labels=ids).loss
+        assert found["loss"] == pytest.approx(float(loss), rel=1e-4)
+    else:
+        assert found["loss"] > 0
