@@ -157,7 +157,7 @@ def test_settings_change_the_given_keys_and_no_others() -> None:
             "rotary_scaling is [1.0, 2.0]; allowed: [], [factor] or [factor, low, high, length]",
         ),
         ("language", {"model.rotary_scaling": [2.0, 4.0, 1.0, 64.0]}, "; allowed: low < high"),
-        ("language", {"model.rotary_base": 0.5}, "model.rotary_base is 0.5; allowed: more than 1"),
+        ("language", {"model.rotary_base": 0.5}, "model.rotary_base is 0.5; allowed: greater than 1"),
         ("nowhere/reverse.toml", {}, "nowhere/reverse.toml: No such file"),
         ("nowhere/at/all", {}, "nowhere/at/all is not a recipe, a TOML file"),
     ],
