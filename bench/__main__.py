@@ -15,7 +15,7 @@ WORKLOADS = (
     "language",
     "capture",
 )
-LONG = ("cifar10", "shakespeare")  # run only if they are named: each takes forty minutes or more
+LONG = ("cifar10", "shakespeare", "engines")  # run only if they are named: they need data or much time
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
 parser.add_argument(

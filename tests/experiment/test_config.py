@@ -34,6 +34,8 @@ def mutated(name: str, rng: random.Random) -> tuple[str, dict[str, Any]]:
         "plugin_digest",
         "start",
         "start_digest",
+        "imported",
+        "model.rotary_scaling",  # any positive number is a factor
         "task.data.path",
         "task.data.pattern",
         "task.data.separator",
@@ -134,7 +136,7 @@ def test_settings_change_the_given_keys_and_no_others() -> None:
         (
             "reverse",
             {"heads": 2},
-            "key 'heads' is unknown; did you mean 'model.heads'? allowed: about, model",
+            "key 'heads' is unknown; did you mean 'model.heads'? allowed: about, imported, model",
         ),
         ("reverse", {"data.train": 2}, "key 'data' is unknown; did you mean 'task.data'?"),
         ("reverse", {"model.heads": "two"}, "model.heads is 'two'; allowed: an integer"),
@@ -149,6 +151,13 @@ def test_settings_change_the_given_keys_and_no_others() -> None:
         ),
         ("reverse", {"model": {}}, "model.kind is missing; allowed: "),
         ("reverse", {"train.batch": 10**21}, "train.batch is 1000000000000000000000; allowed: "),
+        (
+            "language",
+            {"model.rotary_scaling": [1.0, 2.0]},
+            "rotary_scaling is [1.0, 2.0]; allowed: [], [factor] or [factor, low, high, length]",
+        ),
+        ("language", {"model.rotary_scaling": [2.0, 4.0, 1.0, 64.0]}, "; allowed: low < high"),
+        ("language", {"model.rotary_base": 0.5}, "model.rotary_base is 0.5; allowed: greater than 1"),
         ("nowhere/reverse.toml", {}, "nowhere/reverse.toml: No such file"),
         ("nowhere/at/all", {}, "nowhere/at/all is not a recipe, a TOML file"),
     ],

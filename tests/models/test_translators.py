@@ -27,6 +27,8 @@ MODELS: dict[str, tuple[Any, Sizes]] = {
         TransformerConfig(**BLOCKS, norm="pre", positions="learned", tied="output"),
         SIZES,
     ),
+    "transformer, no positions": (TransformerConfig(**BLOCKS, positions="none"), SIZES),
+    "transformer, rotary": (TransformerConfig(**(BLOCKS | {"heads": 1, "positions": "rotary"})), SIZES),
     "transformer, tied": (TransformerConfig(**BLOCKS, tied="all"), SHARED),
     "recurrent": (RecurrentConfig(width=19, embedding=23, depth=2), SIZES),
     "recurrent, one direction": (RecurrentConfig(width=19, embedding=23, bidirectional=False), SIZES),

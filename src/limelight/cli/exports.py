@@ -54,7 +54,7 @@ def export(
 
     Example: limelight export runs/translate --to ctranslate2 --quantize int8
 
-    Example: limelight export runs/masked --to huggingface --out masked
+    Example: limelight export runs/minilm --to huggingface --out minilm
 
     Parameters
     ----------

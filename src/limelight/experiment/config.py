@@ -72,6 +72,14 @@ def sections_of(experiment: Experiment | None = None) -> list[Section]:
     return sections(schema_of(experiment_type()), values)
 
 
+def for_pretrained(source: str | Path) -> dict[str, Any]:
+    """The settings of a recipe that differ when training starts from a pre-trained model, by dotted key."""
+    found = _read_source(source).get("pretrained", {})
+    if not isinstance(found, dict):
+        raise WrongInput(f"{source}: pretrained is not a table")
+    return flatten(found)
+
+
 def experiment(
     source: str | Path, settings: dict[str, Any] | None = None, data: str | Path | None = None
 ) -> Experiment:
@@ -80,6 +88,7 @@ def experiment(
     Settings have dotted keys: {"train.epochs": 1, "model.heads": 2}. `data` is the path of the data.
     """
     values = _read_source(source)
+    values.pop("pretrained", None)
     if data is not None:
         _point_to(values, Path(data))
     for key, value in (settings or {}).items():

@@ -18,7 +18,12 @@ def run_figures(run: Run) -> dict[str, Figure]:
 
 
 def page_figures(run: Run, *, with_data: bool) -> dict[str, Figure]:
-    """The figures of the page of a run; without its data, only the curves and the confusion matrix."""
+    """The figures of the page of a run; without its data, only the curves and the confusion matrix.
+
+    A run that was imported has none of them.
+    """
+    if run.experiment.imported:
+        return {}
     found = {"curves": curves_figure(run), **confusion_figure(run)}
     if not with_data:
         return found

@@ -38,7 +38,13 @@ def import_model(
     folder = Path(out) if out else Path("runs") / name
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise WrongInput(f"{folder} is not empty; choose another folder with --out")
-    experiment = experiment_type()(name=name, imported=str(source), task=found.task, model=found.model)
+    experiment = experiment_type()(
+        name=name,
+        about=f"pre-trained model, imported from {Path(source).name}",
+        imported=str(source),
+        task=found.task,
+        model=found.model,
+    )
     with torch.random.fork_rng(devices=[]):  # the random weights of a new model
         model = build_model(experiment.model, experiment.task.restore(found.state).sizes, copies=2)
     load_weights(model, found.weights)
@@ -62,7 +68,7 @@ def import_model(
 def _report(experiment: Experiment, found: Imported) -> dict[str, object]:
     report = Report(
         experiment=experiment.name,
-        data=(f"imported from {experiment.imported}", *found.notes),
+        data=found.notes,
         metrics={},
         signatures={},
         steps=0,

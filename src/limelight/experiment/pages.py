@@ -117,7 +117,8 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
         reached = run.report
     except FileNotFoundError:
         return [*facts, ("steps", "not finished; resume with limelight train RUN --resume")]
-    facts += [("data", "\n".join(reached["data"]))] if reached["data"] else []
+    kind = "model" if run.experiment.imported else "data"
+    facts += [(kind, "\n".join(reached["data"]))] if reached["data"] else []
     if reached["start"]:  # only the name of the folder, because a page may be shared
         digest = f"SHA-256 of its weights: {reached['start_digest']}"
         facts.append(("started from", Path(reached["start"]).name, digest))
@@ -134,6 +135,8 @@ def _facts(run: Run) -> list[tuple[str, ...]]:
         shown = show_metric(metric, reached["baseline"]["value"])
         split = list(reached["metrics"])[-1]
         facts.append((f"{split} baseline {metric}", shown, f"{model}, on the same data, to compare with"))
+    if run.experiment.imported:
+        return [*facts, ("parameters", f"{reached['parameters']:,}")]
     return [
         *facts,
         ("steps", f"{reached['steps']:,}, best at {reached['best_step']:,}"),

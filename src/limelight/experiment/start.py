@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from limelight.data.dataset import Dataset
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.errors import WrongInput, wrong
-from limelight.experiment.config import FILE, Experiment, experiment
+from limelight.experiment.config import FILE, Experiment, experiment, for_pretrained
 from limelight.experiment.engines import digest_of
 from limelight.experiment.run import Run, open_run, restored
 from limelight.models.config import ModelConfig
@@ -47,6 +48,8 @@ def resolve(
             return wanted, None
         start = wanted.start
     run = open_run(start, device="cpu")
+    tuned = for_pretrained(recipe) if isinstance(run.task.reader, PretrainedTokenizer) else {}
+    settings = {**tuned, **settings}
     own = experiment(recipe, {key: settings[key] for key in settings.keys() & {"model.kind"}}, data).model
     like = {f"model.{key}": value for key, value in own.settings_like(run.experiment.model).items()}
     width = like.get("model.width")
@@ -59,8 +62,11 @@ def resolve(
         for key, value in like.items()
         if key not in settings and value != getattr(own, key.removeprefix("model."))
     ]
-    notes = (f"settings of {run.path}: {', '.join(changed)}",) if changed else ()
-    return wanted, Start(run.task, run, notes)
+    notes = [f"settings of {run.path}: {', '.join(changed)}"] if changed else []
+    if tuned:
+        shown = ", ".join(f"{key} = {settings[key]}" for key in tuned)
+        notes.append(f"settings for a pre-trained model: {shown}")
+    return wanted, Start(run.task, run, tuple(notes))
 
 
 def find_start(wanted: Experiment, folder: Path) -> Start | None:

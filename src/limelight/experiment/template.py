@@ -14,7 +14,13 @@ HEADER = """\
 # Settings that begin with # have their default value; remove the # to change them.
 """
 WIDTH = 98
-HIDDEN = ("plugin", "plugin_digest", "start", "start_digest")  # without a value, they are of no use
+HIDDEN = (
+    "plugin",
+    "plugin_digest",
+    "start",
+    "start_digest",
+    "imported",
+)  # without a value, they are of no use
 
 
 def commented_toml(experiment: Experiment) -> str:

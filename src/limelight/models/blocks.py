@@ -143,7 +143,7 @@ class SequenceSettings(BlockSettings):
         given = self.rotary_scaling
         if len(given) not in (0, 1, 4) or any(value <= 0 for value in given):
             raise ValueError(
-                f"rotary_scaling is {list(given)}; allowed: [], [factor], [factor, low, high, length]"
+                f"rotary_scaling is {list(given)}; allowed: [], [factor] or [factor, low, high, length]"
             )
         if len(given) == 4 and not given[1] < given[2]:
             raise ValueError(f"rotary_scaling is {list(given)}; allowed: low < high")

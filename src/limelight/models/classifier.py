@@ -100,7 +100,7 @@ class AttentionPooling(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, T, D), (B) -> (B, D)"""
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
-        return self.attention(self.query.expand(len(x), -1, -1), x, mask).squeeze(1)
+        return self.attention(self.query.expand(x.shape[0], -1, -1), x, mask).squeeze(1)
 
 
 class ClassToken(nn.Module):
@@ -116,7 +116,7 @@ class ClassToken(nn.Module):
 
         Adds the class token before the first item.
         """
-        return torch.cat((self.token.expand(len(x), -1, -1), x), 1)
+        return torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, 1 + T, D), (B) -> (B, D)"""

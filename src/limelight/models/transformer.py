@@ -117,7 +117,7 @@ class Transformer(nn.Module):
         The logits of the token after `tokens`, which are added to the state.
         """
         x_B1D = self.target_embedding(tokens).unsqueeze(1) * self.scale
-        x_B1D = self.dropout(self.target_positions(x_B1D, state.length))
+        x_B1D = self.dropout(_place(x_B1D, self.target_positions, state.length))
         return self.output(self.decoder.step(x_B1D, state).squeeze(1))
 
     def generator(self) -> "TransformerGenerator":
@@ -161,9 +161,14 @@ class TransformerGenerator:
         The logits of the token after `tokens`, which are added to the state.
         """
         x_B1D = (self.embedding.index_select(0, tokens) * self.model.scale).unsqueeze(1)
-        x_BD = self.model.target_positions(x_B1D, state.length).squeeze(1)
+        x_BD = _place(x_B1D, self.model.target_positions, state.length).squeeze(1)
         x_BD = self.decoder.step(x_BD, state)
         return times(x_BD, self.matrix, self.bias)
+
+
+def _place(x: Tensor, positions: nn.Module, start: int) -> Tensor:
+    """(B, 1, D) -> (B, 1, D)"""
+    return x if isinstance(positions, nn.Identity) else positions(x, start)
 
 
 def _packing(tokens: Tensor, lengths: Tensor | None) -> Packing:

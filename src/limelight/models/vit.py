@@ -145,7 +145,7 @@ class ViT(nn.Module):
             x_BPD = self._drop_patches(x_BPD)
         if self.class_token is None:
             return self.output(self.encoder(self.dropout(x_BPD)).mean(1))
-        x_BTD = torch.cat([token.expand(len(x_BPD), -1, -1) for token in self.tokens] + [x_BPD], 1)
+        x_BTD = torch.cat([token.expand(x_BPD.shape[0], -1, -1) for token in self.tokens] + [x_BPD], 1)
         x_BTD = self.encoder(self.dropout(x_BTD), first=self._first)
         logits_BL = self.output(x_BTD[:, 0])
         if self.distillation_output is None:

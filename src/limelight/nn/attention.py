@@ -189,7 +189,7 @@ def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -
         return mask
     if past < 0:
         raise wrong("keys", f"{keys.shape[-2]} long", f"at least {size} for causal queries")
-    if size == 1:  # the last query may attend to every key
+    if not torch.compiler.is_exporting() and size == 1:  # the last query may attend to every key
         return mask
     causal_1TS = causal_mask(size, past, device=queries.device)
     past_and_self = causal_1TS.reshape((1,) * (queries.dim() - 2) + causal_1TS.shape[1:])

@@ -233,5 +233,5 @@ def _hide_not_finite(x: Tensor, mask: Tensor | None) -> Tensor:
     """(B, T, D), (B|1, T|1, T) -> (B, T, D)"""
     if mask is None or mask.dtype != torch.bool:  # the attention rejects a mask of another type
         return x
-    check_mask("mask", mask, (len(x), x.shape[1], x.shape[1]), "(B, T, S)")
+    check_mask("mask", mask, (x.shape[0], x.shape[1], x.shape[1]), "(B, T, S)")
     return hide_not_finite(x, mask)

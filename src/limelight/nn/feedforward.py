@@ -32,7 +32,7 @@ def in_chunks(map_rows: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     Applies a function of each position; without gradients and for many positions, to a chunk at a time.
     """
     rows = x.reshape(-1, x.shape[-1])
-    if torch.is_grad_enabled() or len(rows) < 4 * CHUNK:
+    if torch.compiler.is_exporting() or torch.is_grad_enabled() or len(rows) < 4 * CHUNK:
         return map_rows(x)
     return torch.cat([map_rows(part) for part in rows.split(CHUNK)]).view(x.shape)
 

@@ -18,6 +18,9 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
     True at the first `lengths` of `size` positions; `size` is the maximum length by default. Lengths of shape
     (B, T) give each query its own number of keys; the mask is then (B, T, S).
     """
+    if torch.compiler.is_exporting() and isinstance(lengths, Tensor) and size is not None:
+        # Numbers in tensors are unknown, and the size is a symbol.
+        return _up_to(lengths, size)
     lengths = torch.as_tensor(lengths)
     if not lengths.numel():
         lengths = lengths.long()  # torch.tensor([]) is of type float
@@ -31,6 +34,11 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int | None = None) -> Te
         raise wrong("size", repr(size), "an integer of at least 0")
     if longest > size or (lengths < 0).any():
         raise wrong("lengths", f"from {int(lengths.min())} to {longest}", f"0 to size={size}")
+    return _up_to(lengths, size)
+
+
+def _up_to(lengths: Tensor, size: int) -> Tensor:
+    """(B) | (B, T) -> (B, 1, S) | (B, T, S)"""
     if lengths.dim() == 1:
         lengths = lengths.unsqueeze(1)
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)

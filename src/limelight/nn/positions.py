@@ -58,7 +58,8 @@ class SinusoidalPositions(nn.Module):
         """
         check_axes("x", x, "(B, T, D)", self.width)
         end = start + x.shape[1]
-        if start >= 0 and end <= PRECOMPUTED:
+        # An exported graph serves any length: whether it is in the table cannot be decided once.
+        if not torch.compiler.is_exporting() and start >= 0 and end <= PRECOMPUTED:
             table_TD = self.table[start:end]
         else:
             table_TD = sinusoids(x.shape[1], self.width, start, layout=self.layout, device=x.device)
@@ -82,6 +83,8 @@ class LearnedPositions(nn.Module):
         """
         check_axes("x", x, "(B, T, D)", self.width)
         end = start + x.shape[1]
+        if torch.compiler.is_exporting():  # an index beyond the table is an error, a slice would be shorter
+            return x + self.table[torch.arange(start, end, device=x.device)]
         if start < 0 or end > len(self.table):
             learned = f"the {len(self.table)} learned ones, from 0 on"
             raise wrong("x", f"at positions {start} to {end - 1}", learned)

@@ -109,7 +109,7 @@ class Rotary(nn.Module):
 
         The cosines and sines of the positions from `start` on.
         """
-        if start + length <= PRECOMPUTED:
+        if not torch.compiler.is_exporting() and start + length <= PRECOMPUTED:
             return self.table[:, start : start + length]
         return rotation_table(
             length, self.width, start, frequencies=self.frequencies, device=self.table.device

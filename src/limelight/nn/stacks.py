@@ -162,11 +162,11 @@ def _pack(
     packing, which replaces the mask."""
     if mask is None:
         return x, None, None
-    check_mask(argument, mask, (len(x), rows, x.shape[1]), "(B, T, S)")
+    check_mask(argument, mask, (x.shape[0], rows, x.shape[1]), "(B, T, S)")
     # While a model is exported, the number of real tokens is unknown: all positions are computed.
     if mask.shape[1] != 1 or torch.compiler.is_exporting():
         return hide_not_finite(x, mask), mask, None
-    packing = Packing(mask.expand(len(x), -1, -1))
+    packing = Packing(mask.expand(x.shape[0], -1, -1))
     return packing.take(x), None, packing
 
 

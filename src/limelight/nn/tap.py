@@ -82,4 +82,10 @@ class Tap(nn.Module):
 
 def is_edited(model: nn.Module) -> bool:
     """Whether any attention weights of the model are changed: fast copies of its weights must not be used."""
-    return any(isinstance(part, Tap) and part.edited for part in model.modules())
+    parts: list[nn.Module | None] = [model]
+    while parts:  # a third of the time of `modules`, which matters for single short inputs
+        part = parts.pop()
+        if isinstance(part, Tap) and part.edited:
+            return True
+        parts += () if part is None else part._modules.values()
+    return False

@@ -40,8 +40,8 @@ def check_axes(argument: str, value: Tensor, axes: str, width: int) -> None:
 
 def check_batch(argument: str, value: Tensor, batch: int, owner: str) -> None:
     """Checks that the first axis of a tensor is the batch size of `owner`."""
-    if len(value) != batch:
-        raise wrong(f"batch size of {argument}", len(value), f"{batch}, that of {owner}")
+    if value.shape[0] != batch:
+        raise wrong(f"batch size of {argument}", value.shape[0], f"{batch}, that of {owner}")
 
 
 def check_mask(argument: str, mask: Tensor, shape: tuple[int, ...], axes: str) -> None:

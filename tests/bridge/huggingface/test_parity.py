@@ -8,11 +8,12 @@ import pytest
 import torch
 import transformers
 from folders import LINES, byte_level, roberta_tokenizer, save, sentencepiece_like, wordpiece
-from support import must_fail
+from support import must_fail, refused
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from limelight.experiment import Run, import_model
+from limelight.experiment import Run, import_model, open_run
+from limelight.experiment.exports import export
 from limelight.view.capture import capture
 
 BERT: dict[str, Any] = {
@@ -176,9 +177,10 @@ def test_outputs_are_equal_with_padding(pair: tuple[Any, Tokenizer, Run]) -> Non
     check_equal(theirs, run, tokens, lengths)
     query = next(one for name, one in run.model.named_parameters() if name.endswith("query.weight"))
     with torch.no_grad():
+        before = query[0, 0].clone()
         query[0, 0] += 0.5
         must_fail(check_equal, theirs, run, tokens, lengths)
-        query[0, 0] -= 0.5
+        query[0, 0] = before
 
 
 def test_every_attention_map_is_equal(pair: tuple[Any, Tokenizer, Run]) -> None:
@@ -218,3 +220,44 @@ def test_a_run_is_used_like_any_other(pair: tuple[Any, Tokenizer, Run]) -> None:
     else:
         (answer,) = run.predict(["The sky [mask] blue."])
         assert answer.text
+
+
+def test_imported_language_models_run_in_other_engines(pair: tuple[Any, Tokenizer, Run]) -> None:
+    """What an engine does not have is refused by its name."""
+    _, _, run = pair
+    if run.task.command != "generate":
+        return
+    expected = "".join(run.generate(LINES[0], length=9, temperature=0.0))
+    for engine in ("onnx", "ctranslate2"):
+        attention = cast(Any, run.model).decoder.blocks[0].self_attention.variant
+        if engine == "ctranslate2" and (attention.window or attention.rotation.original):
+            assert "ctranslate2 does not support" in refused(export, run, engine)
+            continue
+        export(run, engine)
+        other = open_run(run.path, engine=engine, device="cpu")
+        assert "".join(other.generate(LINES[0], length=9, temperature=0.0)) == expected
+
+
+def test_a_run_is_evaluated_on_user_data(pair: tuple[Any, Tokenizer, Run], tmp_path: Path) -> None:
+    theirs, tokenizer, run = pair
+    if run.experiment.task.kind == "embed":
+        assert "cannot be evaluated on other data" in refused(run.evaluate, data=tmp_path)
+        return
+    path = tmp_path / "new.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{line}\tgood\n" for line in LINES))
+    if run.experiment.task.kind == "classify":
+        rows = [torch.tensor([tokenizer.encode(line).ids]) for line in LINES]
+        with torch.no_grad():
+            expected = [int(theirs(row).logits.argmax()) == 1 for row in rows]
+        assert run.evaluate(data=path)["accuracy"] == pytest.approx(sum(expected) / len(LINES))
+        return
+    path = tmp_path / "new.txt"
+    path.write_text(LINES[1])
+    found = run.evaluate(data=path)
+    if run.task.command == "generate":  # the text is shorter than a window
+        ids = torch.tensor([tokenizer.encode(LINES[1], add_special_tokens=False).ids])
+        with torch.no_grad():
+            loss = theirs(ids, labels=ids).loss
+        assert found["loss"] == pytest.approx(float(loss), rel=1e-4)
+    else:
+        assert found["loss"] > 0

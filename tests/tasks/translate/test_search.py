@@ -129,8 +129,9 @@ def test_cached_decoding_equals_decoding_without_a_cache(config: Any, search: Se
 
 @each_search
 def test_a_generator_gives_the_same_tokens_as_its_model(search: Search) -> None:
-    for norm in ("pre", "post"):
-        model = built(TransformerConfig(width=22, heads=2, hidden=43, norm=norm, activation="gelu"))
+    for variant in ({"norm": "pre"}, {"norm": "post"}, {"norm": "pre", "heads": 1, "positions": "rotary"}):
+        sizes: dict[str, Any] = {"width": 22, "heads": 2, "hidden": 43, "activation": "gelu"}
+        model = built(TransformerConfig(**(sizes | variant)))
         check_same(model.generator(), model, rows(200), search, (50, 50))
 
 

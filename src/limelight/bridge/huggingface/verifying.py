@@ -17,6 +17,7 @@ from limelight.bridge.huggingface.exported import Export
 from limelight.bridge.huggingface.folder import ModelFolder
 from limelight.bridge.huggingface.imported import Imported
 from limelight.bridge.huggingface.importing import read_opened
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.text_pair import TextPair, split_pair
 from limelight.errors import Stopped, WrongInput
 from limelight.nn import padding_mask
@@ -25,7 +26,7 @@ from limelight.randomness import generator
 LARGEST = 1e-4  # difference of an output, relative to the largest one if that is above 1
 MOST_TEXTS = 200  # whose ids are compared with those of transformers
 SAMPLES = "The sky is blue.", "Why does the naïve reader ask twice? 42!"
-LENGTHS = 13, 7, 2  # of the random inputs
+LENGTHS = 61, 29, 2  # of the random inputs
 # A tokenizer of one token, in the place of one that could not be written.
 STAND_IN = (
     '{"version":"1.0","added_tokens":[],"model":{"type":"WordLevel","vocab":{"<unk>":0},"unk_token":"<unk>"}}'
@@ -102,7 +103,8 @@ def first_different(folder: Path, loader: str, task: Any, texts: Sequence[str]) 
             if pairs and reader.is_truncated(text):
                 continue
             parts = split_pair(text) if pairs else (text,)
-            if tokenizer(*parts, truncation=len(parts) == 1)["input_ids"][: len(expected)] != expected:
+            cut = isinstance(reader, PretrainedTokenizer)  # other vocabularies do not truncate
+            if tokenizer(*parts, truncation=cut)["input_ids"] != expected:
                 return text
     return None
 

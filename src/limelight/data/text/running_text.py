@@ -4,7 +4,7 @@ import hashlib
 import math
 import pydoc_data.topics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -182,16 +182,26 @@ class RunningText(DataConfig):
         return self._load(found, reader)
 
     def load_other(self, path: Path, reader: TextReader) -> TextData:
-        """Another text than that of training, encoded with its vocabulary: nothing is held out."""
-        found = find_sources(path, self.pattern)
-        return self._load({"new": found["all"]} if "all" in found else found, reader)
+        """Another text than that of training, encoded with its vocabulary: nothing is held out.
 
-    def _load(self, found: dict[str, list[Source]], reader: TextReader | None) -> TextData:
+        For a text that is shorter than a window, the windows are shorter, too.
+        """
+        found = find_sources(path, self.pattern)
+        data = self._load({"new": found["all"]} if "all" in found else found, reader, least=2)
+        shortest = min(counts.tokens for counts in data.tokens.entry.splits.values()) - 1
+        if shortest >= self.context or self.examples == "documents":
+            return data
+        shorter = self.model_copy(update={"context": shortest})
+        return replace(data, splits=shorter._examples(data.tokens))
+
+    def _load(
+        self, found: dict[str, list[Source]], reader: TextReader | None, least: int | None = None
+    ) -> TextData:
         sources = [source for split in found.values() for source in split]
         if sum(source.size for source in sources) <= IN_MEMORY:
             parts, scans = self._parts(found)
             reader = reader or self._build(parts, scans)
-            return self._windows(tokens_in_memory(parts, reader, self.separator), sources)
+            return self._data(tokens_in_memory(parts, reader, self.separator), sources, least)
         path = cache_folder() / "tokens" / self._key(sources, reader)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,7 +216,7 @@ class RunningText(DataConfig):
                 f"{path.parent}: {error.strerror}; choose another folder with LIMELIGHT_CACHE"
             ) from None
         assert tokens is not None
-        return self._windows(tokens, sources)
+        return self._data(tokens, sources, least)
 
     def _parts(self, found: dict[str, list[Source]]) -> tuple[list[Part], list[Scan]]:
         """The parts of all sources in the order of the splits, and the scan of each training source."""
@@ -242,19 +252,25 @@ class RunningText(DataConfig):
         except WrongInput as error:
             raise WrongInput(f"{self.path or train[0].source.name}: {error}") from None
 
-    def _windows(self, tokens: Tokens, sources: list[Source]) -> TextData:
-        splits, first = dict[str, TextWindows | TextDocuments](), 0
+    def _data(self, tokens: Tokens, sources: list[Source], least: int | None) -> TextData:
+        """The data set; a split with fewer than `least` tokens, by default one window, is refused."""
+        documents = self.examples == "documents"
         for name, counts in tokens.entry.splits.items():
-            documents = self.examples == "documents"
-            if counts.tokens < (1 + counts.ends if documents else self.context + 1):
+            if counts.tokens < (1 + counts.ends if documents else least or self.context + 1):
                 where = sources[0].name if len(sources) == 1 else self.path
                 short = f"the {name} split has {counts.tokens - counts.ends:,} {tokens.entry.reader.unit}"
-                least = "at least 1" if documents else f"more than task.data.context = {self.context:,}"
-                raise WrongInput(f"{where}: {short}; needed: {least}")
-            kind = find_documents if documents else TextWindows
+                wanted = f"more than task.data.context = {self.context:,}" if least is None else "at least 2"
+                raise WrongInput(f"{where}: {short}; needed: {'at least 1' if documents else wanted}")
+        splits = self._examples(tokens)
+        return TextData(splits, tokens, tuple(self._notes(splits, tokens, len(sources))))
+
+    def _examples(self, tokens: Tokens) -> dict[str, TextWindows | TextDocuments]:
+        splits, first = dict[str, TextWindows | TextDocuments](), 0
+        for name, counts in tokens.entry.splits.items():
+            kind = find_documents if self.examples == "documents" else TextWindows
             splits[name] = kind(tokens, first, counts.tokens, self.context, self.limit)
             first += counts.tokens
-        return TextData(splits, tokens, tuple(self._notes(splits, tokens, len(sources))))
+        return splits
 
     def _notes(
         self, splits: dict[str, TextWindows | TextDocuments], tokens: Tokens, files: int

@@ -26,6 +26,7 @@ from limelight.data.splits import (
 from limelight.data.text.affixes import Affixes
 from limelight.data.text.conll import EXTENSIONS, ColumnFile, Sentence
 from limelight.data.text.delimited import MOST_NAMED, short
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.symbols import Answers
 from limelight.data.text.text_column import Column
 from limelight.data.text.vocabulary import build_vocabulary
@@ -188,22 +189,44 @@ def _find_files(path: Path) -> dict[str, Path]:
     return found
 
 
-def encode_tokens(encode: Callable[[str], Tensor], tokens: Sequence[str]) -> tuple[Tensor, Tensor]:
+def encode_tokens(
+    reader: Reader, tokens: Sequence[str], encode: Callable[[str], Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
     """-> (T) | (T, ids), (N)
 
-    The items of N tokens, and the position of the first item of each: a token can be several subwords.
+    The items of N tokens, and the position of the first item of each: a token can be several subwords. A
+    pre-trained tokenizer adds its special tokens before the first and after the last. `encode` is a faster
+    `token_encoder` of the reader.
     """
-    rows = [encode(token) for token in tokens]
+    rows = list(map(encode or token_encoder(reader), tokens))
     lengths_N = torch.tensor([len(row) for row in rows])
-    return torch.cat(rows), lengths_N.cumsum(0) - lengths_N
+    starts_N = lengths_N.cumsum(0) - lengths_N
+    if not isinstance(reader, PretrainedTokenizer):
+        return torch.cat(rows), starts_N
+    items = torch.cat([torch.tensor(reader.begin), *rows, torch.tensor(reader.finish)]).long()
+    if len(items) > reader.longest:
+        raise WrongInput(f"{len(items):,} subwords; this model reads {reader.longest:,}")
+    return items, starts_N + len(reader.begin)
+
+
+def token_encoder(reader: Reader) -> Callable[[str], Tensor]:
+    """A function from a token to its items, (T) | (T, ids)."""
+    if not isinstance(reader, PretrainedTokenizer):
+        return reader.encode
+
+    def encode(token: str) -> Tensor:
+        found = reader.encode_text(f" {token}").tolist()
+        return torch.tensor(found or [max(reader.unknown, 0)])
+
+    return encode
 
 
 def encode_sentences(
     splits: dict[str, list[Sentence]], reader: Reader, answers: Answers, notes: Sequence[str]
 ) -> SequenceData:
     """Sentences as items with their targets; only the first item of each token has one."""
-    encode = cache(reader.encode)
     ids = {label: i for i, label in enumerate(answers.names, start=NO_LABEL + 1)}
+    encode = cache(token_encoder(reader))
     examples = {}
     for name, sentences in splits.items():
         inputs, targets = list[Tensor](), list[Tensor]()
@@ -212,7 +235,7 @@ def encode_sentences(
                 if label not in ids:
                     allowed = f"one that occurs in training: {', '.join(answers.names[:MOST_NAMED])}"
                     raise wrong(f"{sentence.location}: a label of the sentence", short(label), allowed)
-            items, starts_N = encode_tokens(encode, sentence.tokens)
+            items, starts_N = encode_tokens(reader, sentence.tokens, encode)
             target_T = torch.full((len(items),), NO_LABEL)
             target_T[starts_N] = torch.tensor([ids[label] for label in sentence.labels])
             inputs.append(items)

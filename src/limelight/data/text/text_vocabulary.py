@@ -205,11 +205,15 @@ class TextSubwords(TextVocabulary):
             raise wrong("the vocabulary size", size, allowed) from None
         return cls(model=base64.b64encode(file.getvalue()).decode())
 
+    @property
+    def file(self) -> bytes:
+        """The content of the sentencepiece model file."""
+        return base64.b64decode(self.model, validate=True)
+
     @cached_property
     def _processor(self) -> sentencepiece.SentencePieceProcessor:
         try:
-            model = base64.b64decode(self.model, validate=True)
-            return sentencepiece.SentencePieceProcessor(model_proto=model)
+            return sentencepiece.SentencePieceProcessor(model_proto=self.file)
         except (RuntimeError, ValueError):
             raise WrongInput("the subword vocabulary is damaged: sentencepiece cannot read it") from None
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Annotated, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -58,6 +59,11 @@ class Language(Config):
         return vocabulary.end if isinstance(vocabulary, SentencePieces) else vocabulary.size + 1
 
     @property
+    def unknown(self) -> int:
+        """The id of unknown tokens."""
+        return self.vocabulary.unknown if isinstance(self.vocabulary, SentencePieces) else 0
+
+    @property
     def banned(self) -> int | None:
         """The token that is never generated: pre-trained translators pad with [begin]."""
         return self.begin if isinstance(self.vocabulary, SentencePieces) else None
@@ -77,10 +83,9 @@ class Language(Config):
 
     def encode(self, sentence: str) -> Tensor:
         """The token ids of a sentence and [end], (S)."""
-        end = torch.tensor([self.end])
         if not sentence.strip():
-            return end
-        return torch.cat((self.vocabulary.encode(self._normalise(sentence)), end))
+            return torch.tensor([self.end])
+        return F.pad(self.vocabulary.encode(self._normalise(sentence)), (0, 1), value=self.end)
 
     def encode_target(self, sentence: str) -> Tensor:
         """[begin], the token ids of a sentence, and [end], (T)."""
@@ -96,7 +101,11 @@ class Language(Config):
 
     def decode(self, row: Tensor) -> str:
         """The sentence of these ids, without special tokens."""
-        return self.vocabulary.decode(row[(row != self.begin) & (row != self.end)])
+        special = {self.begin, self.end}
+        only_words = special.isdisjoint(row.tolist())  # faster than to select the others
+        if not only_words:
+            row = row[(row != self.begin) & (row != self.end)]
+        return self.vocabulary.decode(row)
 
     def words(self, sentence: str) -> list[int]:
         """For each token of a sentence except [end], the index of its word; white space separates words."""

@@ -71,7 +71,11 @@ class ImagesConfig(TaskConfig):
             raise WrongInput("the run to start from is not one of images")
         config = self
         if isinstance(self.data, ImageFiles):
-            data = self.data.model_copy(update={"scaling": start.scaling})
+            update: dict[str, Any] = {"scaling": start.scaling}
+            if start.scaling != COVER:  # a pre-trained model has positions for one size
+                channels, update["size"], _ = start.sizes.image
+                update["color"] = channels == 3
+            data = self.data.model_copy(update=update)
             config = self.model_copy(update={"data": data})
         task, found = config.load(seed)
         return task.normalising_like(start), found
@@ -174,10 +178,23 @@ class ClassifyImages(Task[ImageData]):
 
     def normalise(self, images: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, C, Y, X)"""
+        mean, deviation = self._statistics(images)
+        return (images - mean) / deviation
+
+    def restore_pixels(self, images: Tensor) -> Tensor:
+        """(B, C, Y, X) -> (B, C, Y, X)
+
+        The pixels, from 0 to 255, of normalised images.
+        """
+        mean, deviation = self._statistics(images)
+        return (images * deviation + mean) * 255
+
+    def _statistics(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """-> (C, 1, 1), (C, 1, 1), the mean and the deviation of each channel"""
         mean, deviation = (
             images.new_tensor(values).view(-1, 1, 1) for values in (self._state.mean, self._state.deviation)
         )
-        return (images - mean) / deviation
+        return mean, deviation
 
     def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Scores:
         """Cross-entropy and accuracy."""

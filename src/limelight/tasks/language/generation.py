@@ -2,6 +2,7 @@
 
 import codecs
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,6 +31,16 @@ class LanguageOptions(Sampling):
     score: bool = Field(False, description="give the log-probability of the text instead of continuing it")
 
 
+class OwnGeneration(ABC):
+    """A generator that can also generate whole texts by itself, for example with another library."""
+
+    @abstractmethod
+    def generate(
+        self, start: Sequence[int], context: int, options: LanguageOptions
+    ) -> Iterator[tuple[int, float]] | None:
+        """The result of `next_tokens`; None if it has to be computed token by token."""
+
+
 @torch.inference_mode()
 def next_tokens(
     model: LanguageModel,
@@ -51,6 +62,11 @@ def next_tokens(
     """
     # Fast copies of the weights know nothing of changed attention weights.
     generator: Any = model if is_edited(model) else model.generator()
+    if isinstance(generator, OwnGeneration):
+        own = generator.generate(start, context, options)
+        if own is not None:
+            yield from own
+            return
     draft = None if generator is model else generator.draft()
     device = next(model.parameters()).device
     choose = _Choice(options, device, unknown)

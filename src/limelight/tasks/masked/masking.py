@@ -59,8 +59,9 @@ class Masking:
         The chosen tokens masked (80 %), replaced by a random token (10 %) or kept (10 %).
         """
         kind_BT, which_BT = random.unbind(-1)
-        others_o = torch.arange(self.size, device=tokens.device)
-        others_o = others_o[torch.isin(others_o, others_o[list(self.special)], invert=True)]
+        ordinary_V = torch.ones(self.size, dtype=torch.bool)
+        ordinary_V[list(self.special)] = False
+        others_o = ordinary_V.nonzero().squeeze(1).to(tokens.device)
         other_BT = others_o[(which_BT * len(others_o)).long()]
         new_BT = torch.where(kind_BT < MASKED + RANDOM, other_BT, tokens)
         new_BT = torch.where(kind_BT < MASKED, self.mask, new_BT)

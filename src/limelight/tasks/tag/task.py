@@ -16,6 +16,7 @@ from limelight.data.ragged import Ragged
 from limelight.data.synthetic.phrasebook.parts_of_speech import PartsOfSpeech
 from limelight.data.text.affixes import Affixes
 from limelight.data.text.conll import ColumnFile, has_columns
+from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.tagged_text import NO_LABEL, TaggedFiles, encode_tokens
 from limelight.data.text.text_files import read_lines
 from limelight.data.text.text_vocabulary import TextWords
@@ -31,6 +32,7 @@ from limelight.tasks.task import (
     Input,
     Scores,
     Task,
+    as_text,
     check_length,
     unsuitable_reader,
 )
@@ -150,7 +152,7 @@ class Tag(SequenceTask):
         """-> (T) | (T, ids)"""
         if isinstance(given, bytes | Tensor) or not str(given).strip():
             return super().encode(given, number)
-        items = encode_tokens(self.reader.encode, str(given).split())[0]
+        items = encode_tokens(self.reader, str(given).split())[0]
         check_length(len(items), self._state.longest, number)
         return items
 
@@ -158,6 +160,8 @@ class Tag(SequenceTask):
         """The text of each item of an input."""
         if not isinstance(given, str | Path):
             return super().tokens(given, items)
+        if isinstance(self.reader, PretrainedTokenizer):
+            return [as_text(name) for name in self.reader.item_names(items)]
         return [item for token in str(given).split() for item in super(Tag, self).tokens(token, items)]
 
     def answer_to(self, given: Input, outputs: Tensor, length: int) -> Answer:
@@ -172,7 +176,7 @@ class Tag(SequenceTask):
         if not isinstance(given, str | Path):
             return self.reader.item_names(cast(Tensor, given)), list(range(length))
         tokens = str(given).split()
-        return tokens, encode_tokens(self.reader.encode, tokens)[1].tolist()
+        return tokens, encode_tokens(self.reader, tokens)[1].tolist()
 
     def _record(self, model: nn.Module, given: Input, number: int) -> Record:
         """A record in which only the first item of each token has candidates."""
@@ -199,7 +203,8 @@ class TagConfig(SequenceTaskConfig):
 
     def load_from(self, seed: int, start: Task[Any]) -> tuple[SequenceTask, SequenceData]:
         """Tokens are read with the vocabulary of the task to start from."""
-        if not isinstance(start.reader, Words | Characters | Subwords | Affixes | TextWords):
+        allowed = Words | Characters | Subwords | Affixes | TextWords | PretrainedTokenizer
+        if not isinstance(start.reader, allowed):
             raise unsuitable_reader(start, "words, characters, subwords or affixes")
         data = self.data.load(seed, start.reader)
         return self.task.of(data), data

@@ -1,5 +1,6 @@
 """Generation token by token: greedy search, beam search and sampling."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -27,6 +28,14 @@ class Generator(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(B) -> (B, V)"""
+
+
+class OwnSearch(ABC):
+    """A generator that can also search for whole translations by itself, for example with another library."""
+
+    @abstractmethod
+    def search(self, sources: "Sources", search: "Search") -> "list[list[Hypothesis]] | None":
+        """The result of `decode`; None if it has to be computed token by token."""
 
 
 class Search(Sampling):
@@ -75,6 +84,8 @@ class Sources:
 @torch.inference_mode()
 def decode(model: Generator, sources: Sources, search: Search) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each source, the best first."""
+    if isinstance(model, OwnSearch) and (own := model.search(sources, search)) is not None:
+        return own
     if search.beam > 1:
         found = beam_search(model, sources, search.beam, search.length_penalty)
         return [hypotheses[: search.n_best] for hypotheses in found]
