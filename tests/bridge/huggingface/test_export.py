@@ -130,6 +130,7 @@ def converted(run: Run) -> dict[str, Tensor]:
 def test_an_import_gives_the_run_back(exported: Any, tmp_path: Path) -> None:
     _, run, folder, _ = exported
     again = import_model(folder, tmp_path / "again", task=run.experiment.task.kind)
+    assert getattr(again.task, "answers", None) == getattr(run.task, "answers", None)
     ours, _ = inputs_of(run)
     with torch.no_grad():
         torch.testing.assert_close(again.model(*ours), run.model(*ours), rtol=1e-5, atol=1e-5)

@@ -1,6 +1,7 @@
 """What is not exported to Hugging Face: settings without a counterpart, and models that would differ."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,20 @@ def test_other_outputs_of_transformers_are_noticed(majority: Run) -> None:
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(settings | {"layer_norm_eps": 0.1}))
     assert difference_in_transformers(folder, made, inputs, expected) > 1e-3
+
+
+def test_without_transformers_a_note_says_that_nothing_was_compared_with_it(
+    majority: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes, others = Notes(), Notes()
+    export(majority, "huggingface", watcher=notes)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    folder = export(majority, "huggingface", watcher=others)
+    missing = "not compared with transformers, which is not installed"
+    assert missing in others.texts
+    assert missing in (folder / "README.md").read_text()
+    assert missing not in notes.texts
+    assert any("read back by limelight: all weights equal" in note for note in others.texts)
 
 
 def test_a_model_card_has_the_results_and_the_figures(majority: Run) -> None:
