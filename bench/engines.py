@@ -114,7 +114,7 @@ def contenders(run: Run, engines: dict[str, Path], lines: list[str], batch: int,
     rows, theirs = [task.encode(run.model, line) for line in lines], pegasus(run)
     pieces = [index.tolist() for index in even_batches(Ragged.from_rows(rows).lengths, batch)]
     batches = [[rows[i] for i in piece] for piece in pieces]
-    options = task.read_options({"beam": beam})
+    options = task.read_options({"beam": beam, "probability": False})
     writes = [hugging_face(theirs, task, one, beam) for one in batches]
 
     def ours(model: nn.Module) -> Contender:
@@ -138,7 +138,7 @@ def whole(run: Run, folder: Path, lines: list[str], beam: int, seconds: float) -
     rows = [task.encode(run.model, line) for line in lines]
     index = even_batches(Ragged.from_rows(rows).lengths, TOGETHER)
     loop = bare(folder, task, [[rows[i] for i in piece.tolist()] for piece in index], beam)
-    options = task.read_options({"beam": beam})
+    options = task.read_options({"beam": beam, "probability": False})
     times = take_turns({INT8: lambda: task.predict(model, lines, options), BARE: loop}, seconds)
     return ratio(times[INT8], times[BARE])
 

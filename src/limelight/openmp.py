@@ -34,7 +34,7 @@ def adaptive_spinning() -> Iterator[None]:
     The commands, `limelight.train` and the methods of a `Run` use it already. It has no effect with one
     thread or on systems without the scheduler statistics of Linux.
     """
-    if _Observer.active or _waiting_time() is None:
+    if _Observer.active or _has_one_thread() or _waiting_time() is None:
         yield
         return
     observer = _Observer()
@@ -45,6 +45,12 @@ def adaptive_spinning() -> Iterator[None]:
     finally:
         observer.stop()
         _Observer.active = False
+
+
+def _has_one_thread() -> bool:
+    """Whether torch computes with one thread, for which there is nothing to do."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.get_num_threads() == 1
 
 
 class _Observer(threading.Thread):

@@ -73,6 +73,8 @@ def predict_all(
     as_jsonl: bool,
 ) -> None:
     """Answer all inputs, and print the answers or write them to a table."""
+    if "probability" in run.task.options.model_fields and not (as_json or as_jsonl or out):
+        options = {"probability": options.get("n_best", 1) > 1, **options}  # otherwise nobody reads it
     run.task.read_options(options)  # before any input is read
     if out is not None and out.suffix.lower() not in TABLES:
         raise wrong("--out", repr(str(out)), "a name that ends in .csv or .tsv")

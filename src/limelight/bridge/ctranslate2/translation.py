@@ -1,5 +1,6 @@
 """Translation with CTranslate2."""
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -109,7 +110,7 @@ class TranslationSearch(OwnSearch):
             suppress_sequences=[] if self._banned is None else [[self._target[self._banned]]],
             min_decoding_length=0,
             max_decoding_length=most - 1,
-            return_scores=True,
+            return_scores=search.probability or search.beam > 1,
         )
         found = []
         for row, limit, result in zip(rows, limits, results, strict=True):
@@ -117,7 +118,9 @@ class TranslationSearch(OwnSearch):
             if limit < most and any(len(tokens) >= limit - 1 for tokens in several):
                 found += self._translate([row], [limit], search)
             else:
-                found.append(_ranked(several, result.scores, limit, penalty if search.beam > 1 else 0.0))
+                found.append(
+                    _ranked(several, result.scores or [math.nan], limit, penalty if search.beam > 1 else 0.0)
+                )
         return found
 
 

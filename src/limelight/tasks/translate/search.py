@@ -50,6 +50,11 @@ class Search(Sampling):
         description="answers are ranked by log-probability / length^penalty, with the length in tokens",
     )
 
+    probability: bool = Field(
+        True,
+        description="whether answers have their probability; without it, an engine may be faster",
+    )
+
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
         if self.temperature and self.beam > 1:
@@ -63,7 +68,10 @@ class Search(Sampling):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Tokens without begin and end marks, and their log-probability including that of the end mark."""
+    """Tokens without begin and end marks, and their log-probability including that of the end mark.
+
+    It is NaN if it was not computed.
+    """
 
     tokens: list[int]
     log_probability: float

@@ -220,7 +220,7 @@ class Translate(Task[PairData]):
         """BLEU, chrF and exact matches. Each source is translated once, and compared with all references."""
         references = dataset.references(split)
         options = options or self.read_options({}, evaluating=True)
-        answers = self.predict(model, list(references), options)
+        answers = self.predict(model, list(references), options.model_copy(update={"probability": False}))
         return judge_translations([answer.text for answer in answers], list(references.values()))
 
     def predict(
@@ -351,7 +351,12 @@ class Translate(Task[PairData]):
     def _answer(self, hypotheses: list[Hypothesis]) -> Answer:
         rows = [torch.tensor(hypothesis.tokens, dtype=torch.long) for hypothesis in hypotheses]
         best, *others = (
-            Answer(self.target.decode(row), math.exp(hypothesis.log_probability))
+            Answer(self.target.decode(row), _probability(hypothesis))
             for row, hypothesis in zip(rows, hypotheses, strict=True)
         )
         return replace(best, others=tuple(others)) if others else best
+
+
+def _probability(hypothesis: Hypothesis) -> float | None:
+    known = not math.isnan(hypothesis.log_probability)
+    return math.exp(hypothesis.log_probability) if known else None
