@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from limelight.bridge.huggingface.bert import ACTIVATIONS
+from limelight.bridge.huggingface.bert_layouts import ACTIVATIONS
 from limelight.bridge.huggingface.folder import Asked, ModelFolder
 from limelight.bridge.huggingface.imported import Plan, linear_names
 from limelight.bridge.huggingface.tokenizers import read_tokenizer

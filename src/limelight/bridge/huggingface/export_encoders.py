@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from limelight.bridge.huggingface.bert import ANSWERS, LAYOUTS, POOLINGS, encoder_names
+from limelight.bridge.huggingface.bert import ANSWERS, POOLINGS, encoder_names
+from limelight.bridge.huggingface.bert_layouts import LAYOUTS
 from limelight.bridge.huggingface.exported import (
     ACTIVATIONS,
     Export,

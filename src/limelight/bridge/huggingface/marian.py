@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limelight.bridge.huggingface.bert import ACTIVATIONS
+from limelight.bridge.huggingface.bert_layouts import ACTIVATIONS
 from limelight.bridge.huggingface.folder import Asked, ModelFolder
 from limelight.bridge.huggingface.imported import Plan, linear_names
 from limelight.config import read_json

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from limelight.bridge.huggingface.bert import ACTIVATIONS, class_names
+from limelight.bridge.huggingface.bert import class_names
+from limelight.bridge.huggingface.bert_layouts import ACTIVATIONS
 from limelight.bridge.huggingface.folder import Asked, ModelFolder
 from limelight.bridge.huggingface.imported import Plan, linear_names
 from limelight.data.images.decode import Scaling
