@@ -1,5 +1,6 @@
 """The Vision Transformer: patches, positions, pooling, regularisation, and no unneeded computation."""
 
+import re
 from typing import Any
 
 import pytest
@@ -150,3 +151,15 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 def test_the_patch_size_must_divide_the_image_size() -> None:
     with pytest.raises(WrongInput, match=r"model\.patch is 4; allowed: a divisor of the images' 10 × 15"):
         build(patch=4)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"init": "mimetic", "heads": 2, "key_value_heads": 1}, "allowed with init='mimetic': heads=2"),
+        ({"distillation": "token", "pooling": "mean"}, "allowed with distillation: 'class-token'"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(WrongInput, match=re.escape(words)):
+        read(ViTConfig, {"kind": "vit", **values})

@@ -61,6 +61,13 @@ class ViTConfig(BlockSettings):
             raise ValueError(f"pooling is {self.pooling!r}; allowed with distillation: 'class-token'")
         return self
 
+    @model_validator(mode="after")
+    def _mimetic_needs_a_key_per_query(self) -> Self:
+        if self.init == "mimetic" and self.key_value_heads not in (None, self.heads):
+            given = self.key_value_heads
+            raise ValueError(f"key_value_heads is {given}; allowed with init='mimetic': heads={self.heads}")
+        return self
+
     @property
     def summary(self) -> str:
         """The model in one line: "vit: 6 layers, 4 heads of width 16, pre-norm, learned positions, ..."."""
