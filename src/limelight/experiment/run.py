@@ -149,16 +149,12 @@ class Run:
     def dataset(self) -> Dataset[Any]:
         """The data that the run was trained on; refused if it has changed."""
         if self.experiment.imported and self._given is None:
-            raise WrongInput(f"{self.path} was imported and has no data of its own: {self._without_data}")
+            hint = "give an input, as in `limelight see RUN INPUT`, or data with --data"
+            raise WrongInput(f"{self.path} was imported and has no data of its own: {hint}")
         dataset = self._given or self._load()
         if dataset.digest != self._best[3]:
             raise WrongInput(f"the data of {self.path} has changed since the run was trained")
         return dataset
-
-    @property
-    def _without_data(self) -> str:
-        """What to do with a run that was imported."""
-        return "give an input, as in `limelight see RUN INPUT`, or data with --data"
 
     def _load(self) -> Dataset[Any]:
         """The data, read with the vocabulary of another run if training started from one."""

@@ -238,6 +238,18 @@ def test_imported_language_models_run_in_other_engines(pair: tuple[Any, Tokenize
         assert "".join(other.generate(LINES[0], length=9, temperature=0.0)) == expected
 
 
+def test_the_end_of_a_long_prompt_is_read_and_a_long_text_is_scored(pair: tuple[Any, Any, Run]) -> None:
+    _, _, run = pair
+    if run.task.command != "generate":
+        return
+    text = " ".join(LINES * 7)
+    assert len(cast(Any, run.task.reader).encode_text(text)) > cast(Any, run.task).context
+    one, other = (run.predict([text + end], length=1)[0].probability for end in (" blue", " Why?"))
+    assert one != other
+    short, long = (float(run.predict([given], score=True)[0].text) for given in (text, text + " Why?"))
+    assert long < short
+
+
 def test_a_run_is_evaluated_on_user_data(pair: tuple[Any, Tokenizer, Run], tmp_path: Path) -> None:
     theirs, tokenizer, run = pair
     if run.experiment.task.kind == "embed":

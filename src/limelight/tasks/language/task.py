@@ -128,7 +128,13 @@ class Language(RunningTextTask):
 
     def _begin(self, prompt: str) -> list[int]:
         """The tokens of a prompt; of an empty one, the token before a text."""
-        return self.reader.encode(prompt).tolist() if prompt else [self._state.start]
+        return self._encode(prompt) if prompt else [self._state.start]
+
+    def _encode(self, text: str) -> list[int]:
+        """The tokens of a text of any length, after those that a pre-trained tokenizer adds."""
+        if isinstance(self.reader, PretrainedTokenizer):
+            return [*self.reader.begin, *self.reader.encode_text(text).tolist()]
+        return self.reader.encode(text).tolist()
 
     def predict(
         self,
@@ -150,7 +156,7 @@ class Language(RunningTextTask):
 
     def _score(self, model: nn.Module, text: str, options: LanguageOptions) -> Answer:
         """The log-probability of a text, which may be as long as the user likes."""
-        ids = self.reader.encode(text).tolist() if text else []
+        ids = self._encode(text) if text else []
         begins = isinstance(self.reader, PretrainedTokenizer) and self.reader.begin and ids
         row = torch.tensor(ids if begins else [self._state.start, *ids])
         total = float(log_probabilities(cast(LanguageModel, model.eval()), row, self.context).sum())

@@ -12,11 +12,8 @@ from limelight.data.text.pretrained_tokenizer import PretrainedTokenizer
 from limelight.data.text.text_readers import TextReader
 
 MASK = "[mask]"
-SPACED = (
-    "text-subwords",
-    "text-words",
-    "pretrained",
-)  # vocabularies in which a token contains the space before it
+# Vocabularies in which a token contains the space before it.
+SPACED = ("text-subwords", "text-words", "pretrained")
 GAP = re.compile(r"\[mask\]|_{3,}", re.IGNORECASE)
 
 
